@@ -1,0 +1,203 @@
+"""MLflow: rows written in the background during a study, and read back as frames. The only door to mlflow."""
+
+from __future__ import annotations
+
+import os
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+Status = Literal["FINISHED", "FAILED", "KILLED"]
+PARENT = "mlflow.parentRunId"
+QUERIES = "queries.csv"
+SETTING = "loss."  # params with this prefix are the trial's setting
+
+
+def embedded_uri(studies: Path) -> str:
+    """The SQLite store of a studies folder."""
+    return f"sqlite:///{studies.absolute() / 'mlflow.db'}"
+
+
+def open_store(uri: str) -> MlflowClient:
+    """A client; a fresh SQLite store is made here, which takes some seconds."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    import logging
+
+    from mlflow import MlflowClient
+
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    return MlflowClient(uri)
+
+
+class Tracker:
+    """Writes one study from the driver. Every call returns at once; a thread does the writing in order.
+
+    Experiment = study, one parent run per cell, one child run per trial.
+    """
+
+    def __init__(self, uri: str, study: str, *, artifacts: Path | None) -> None:
+        self._uri, self._study, self._artifacts = uri, study, artifacts
+        self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._runs: dict[str, str] = {}  # cell or trial id -> run id
+        self._open: set[str] = set()
+        self._failure: Exception | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="tracker", daemon=True)
+        self._thread.start()
+
+    def wait_until_ready(self) -> None:
+        """Until the experiment exists; raises what stood in the way."""
+        self._ready.wait()
+        self._raise()
+
+    def start_cell(self, cell: str, *, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        def job() -> None:
+            self._create(cell, run_name=cell, params=params, tags={**tags, "kind": "cell"})
+            for name, text in files.items():
+                self._client.log_text(self._runs[cell], text, name)
+
+        self._jobs.put(job)
+
+    def start_trial(self, trial: str, *, cell: str, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        def job() -> None:
+            self._create(trial, run_name=name, params=params, tags={**tags, "kind": "trial", PARENT: self._runs[cell]})
+            for file, text in files.items():
+                self._client.log_text(self._runs[trial], text, file)
+
+        self._jobs.put(job)
+
+    def log(self, key: str, metrics: Mapping[str, float], *, step: int = 0) -> None:
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        points = [Metric(name, float(value), now, step) for name, value in metrics.items()]
+        self._jobs.put(lambda: self._client.log_batch(self._runs[key], metrics=points))
+
+    def end(self, key: str, status: Status, *, tags: Mapping[str, Any] | None = None, folder: Path | None = None) -> None:
+        """folder: files to keep with the run."""
+
+        def job() -> None:
+            for name, value in (tags or {}).items():
+                self._client.set_tag(self._runs[key], name, str(value))
+            for file in sorted(folder.iterdir()) if folder else []:
+                self._client.log_artifact(self._runs[key], str(file))
+            self._client.set_terminated(self._runs[key], status)
+            self._open.discard(key)
+
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """Write what is left; runs that nobody ended are KILLED. Raises the first failure of the thread."""
+        self._jobs.put(self._kill_open)
+        self._jobs.put(None)
+        self._thread.join()
+        self._raise()
+
+    def _work(self) -> None:
+        try:
+            self._client = open_store(self._uri)
+            self._experiment = self._create_experiment()
+        except Exception as error:
+            self._failure = error
+        self._ready.set()
+        while (job := self._jobs.get()) is not None:
+            if self._failure is None:
+                try:
+                    job()
+                except Exception as error:
+                    self._failure = error
+
+    def _create_experiment(self) -> str:
+        if self._client.get_experiment_by_name(self._study):
+            raise ValueError(f"MLflow already has an experiment '{self._study}'; choose another --name.")
+        location = self._artifacts.absolute().as_uri() if self._artifacts else None
+        experiment: str = self._client.create_experiment(self._study, artifact_location=location)
+        return experiment
+
+    def _create(self, key: str, *, run_name: str, params: Mapping[str, Any], tags: Mapping[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        run = self._client.create_run(self._experiment, run_name=run_name, tags={k: str(v) for k, v in tags.items()})
+        self._runs[key] = run.info.run_id
+        self._open.add(key)
+        self._client.log_batch(run.info.run_id, params=[Param(k, str(v)) for k, v in params.items()])
+
+    def _kill_open(self) -> None:
+        for key in sorted(self._open):
+            self._client.set_terminated(self._runs[key], "KILLED")
+
+    def _raise(self) -> None:
+        if self._failure:
+            raise self._failure
+
+
+def studies(uri: str) -> list[str]:
+    """Names of the studies in a store, newest first."""
+    found = open_store(uri).search_experiments(order_by=["creation_time DESC"])
+    return [experiment.name for experiment in found if experiment.name != "Default"]
+
+
+def read_trials(uri: str, study: str) -> pd.DataFrame:
+    """One row per trial: what it was (tags), its setting, how it ended, and its last metrics."""
+    rows = [_trial_row(run) for run in _runs(open_store(uri), study)]
+    frame = pd.DataFrame(rows)
+    return frame.sort_values(["start", "trial"], ignore_index=True) if len(frame) else frame
+
+
+def read_curves(uri: str, study: str, metrics: tuple[str, ...]) -> pd.DataFrame:
+    """One row per trial, epoch and metric."""
+    client = open_store(uri)
+    rows = [
+        {"run_id": run.info.run_id, "metric": name, "epoch": point.step, "value": point.value}
+        for run in _runs(client, study)
+        for name in metrics
+        if name in run.data.metrics
+        for point in client.get_metric_history(run.info.run_id, name)
+    ]
+    return pd.DataFrame(rows, columns=["run_id", "metric", "epoch", "value"])
+
+
+def read_queries(uri: str, run_ids: list[str]) -> pd.DataFrame:
+    """One row per test query of these final trials."""
+    client = open_store(uri)
+    with tempfile.TemporaryDirectory() as folder:
+        parts = []
+        for run_id in run_ids:
+            (target := Path(folder, run_id)).mkdir()
+            frame = pd.read_csv(client.download_artifacts(run_id, QUERIES, str(target)))
+            parts.append(frame.assign(run_id=run_id))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _runs(client: MlflowClient, study: str) -> list[Run]:
+    experiment = client.get_experiment_by_name(study)
+    if experiment is None:
+        raise ValueError(f"MLflow has no study '{study}'.")
+    runs: list[Run] = []
+    token: str | None = None
+    while token is None or token:
+        page = client.search_runs([experiment.experiment_id], "tags.kind = 'trial'", max_results=5000, page_token=token)
+        runs += page
+        token = page.token or ""
+    return runs
+
+
+def _trial_row(run: Run) -> dict[str, Any]:
+    tags = {k: v for k, v in run.data.tags.items() if not k.startswith("mlflow.")}
+    info = {"run_id": run.info.run_id, "status": run.info.status, "start": run.info.start_time, "end": run.info.end_time}
+    setting = {k.removeprefix(SETTING): float(v) for k, v in run.data.params.items() if k.startswith(SETTING)}
+    row = {**tags, **info, "setting": setting, **run.data.metrics}
+    return row | {"seed": int(tags["seed"]), "peeks": tags["peeks"] == "True", "embedding_size": int(tags["embedding_size"])}

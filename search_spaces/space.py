@@ -1,0 +1,114 @@
+"""The words of a search space: Grid, Range, Param, LossSpace, and pick() with the near name."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal, TypeVar
+
+T = TypeVar("T")
+
+Kind = Literal["pair", "triplet", "proxy", "classification"]
+BatchKind = Literal["balanced", "random"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Evenly spaced values, both ends included: how the thesis sweeps."""
+
+    low: float
+    high: float
+    step: float
+
+    def __post_init__(self) -> None:
+        if not (self.low < self.high and self.step > 0):
+            raise ValueError(f"A grid needs low < high and step > 0, but got ({self.low}, {self.high}, {self.step}).")
+
+    def values(self) -> tuple[float, ...]:
+        count = math.floor((self.high - self.low) / self.step + 1e-9)
+        return tuple(round(self.low + i * self.step, 12) for i in range(count + 1))
+
+
+@dataclass(frozen=True)
+class Range:
+    """A closed interval; log=True is searched by order of magnitude."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"A range needs low < high, but got ({self.low}, {self.high}).")
+        if self.log and self.low <= 0:
+            raise ValueError(f"A log range starts above 0, but got low={self.low}.")
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}" + (", log" if self.log else "")
+
+
+@dataclass(frozen=True)
+class Param:
+    """One tunable number of a loss: every source's value beside ours.
+
+    paper: the original paper; code: its released code where that differs; thesis: table 4; found: the
+    optimum of table 15; reality: the reality check's optimum on CUB. search: what our searchers try;
+    domain: what the loss is defined for.
+    """
+
+    paper: float
+    search: Range
+    domain: Range
+    code: float | None = None
+    thesis: float | None = None
+    found: float | None = None
+    reality: float | None = None
+    grid: Grid | None = None
+    unit: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.note:
+            return
+        outside = {name: value for name, value in self.cited() if value not in self.search}
+        if outside or self.search.low not in self.domain or self.search.high not in self.domain:
+            raise ValueError(f"Every cited value lies in the search range, and that in the domain, or note= says why: {self}")
+        if self.found is not None and self.grid is not None and self.found not in self.grid.values():
+            raise ValueError(f"found={self.found} is not on its own grid {self.grid}; say so in note=.")
+
+    def cited(self) -> Iterator[tuple[str, float]]:
+        """(source, value) of everyone who gave one."""
+        for source in ("paper", "code", "thesis", "found", "reality"):
+            value = getattr(self, source)
+            if value is not None:
+                yield source, value
+
+
+@dataclass(frozen=True)
+class LossSpace:
+    """A loss's card: what it is, what its sources say, and what may vary."""
+
+    cite: str
+    year: int
+    kind: Kind
+    batches: BatchKind
+    about: str
+    params: Mapping[str, Param]
+    normalize: bool = True  # whether the raw vector is normalised before the loss
+    note: str = ""
+    defaults: dict[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "defaults", {name: param.paper for name, param in self.params.items()})
+
+
+def pick(table: Mapping[str, T], name: str, what: str) -> T:
+    """table[name], or a ValueError with the near name and all known ones."""
+    if name in table:
+        return table[name]
+    near = get_close_matches(name, table, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise ValueError(f"Unknown {what} '{name}'.{hint} Known: {', '.join(sorted(table))}.")

@@ -1,0 +1,46 @@
+"""Preflight: is there room to run? Storage and tracking are tried before anything starts."""
+
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from study.config import StudyConfig
+
+TIMEOUT = 10  # seconds for a tracking server to answer
+
+
+class PreflightError(Exception):
+    """The config is good, the place is not."""
+
+
+def study_folder(config: StudyConfig) -> Path:
+    """Where the study will live; a ValueError if it already does."""
+    folder = Path(config.studies) / config.name
+    if not folder.exists():
+        return folder
+    state = "is finished" if (folder / "finished.json").exists() else "was started before and did not finish"
+    raise ValueError(
+        f"The study '{config.name}' {state}: {folder}. `fairtrial report {config.name}` shows it; `--name {config.name}-2` runs it again beside."
+    )
+
+
+def tracking_uri(config: StudyConfig) -> str:
+    """The MLflow store of the study."""
+    return config.tracking_uri or f"sqlite:///{(Path(config.studies) / 'mlflow.db').absolute()}"
+
+
+def check_place(config: StudyConfig) -> None:
+    """Raises PreflightError if the studies folder cannot be written or a tracking server does not answer."""
+    root = Path(config.studies).absolute()
+    existing = next(path for path in (root, *root.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise PreflightError(f"The studies folder must be writable, but {existing} is not; choose another with --set studies=FOLDER.")
+    uri = config.tracking_uri or ""
+    if uri.startswith(("http://", "https://")):
+        try:
+            urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=TIMEOUT).close()
+        except (urllib.error.URLError, OSError) as error:
+            raise PreflightError(
+                f"The MLflow server {uri} did not answer ({error}); start it, or leave tracking_uri empty for the embedded store."
+            ) from None

@@ -1,0 +1,52 @@
+"""Presets: one function per experiment, each returning the values of a study."""
+
+from collections.abc import Callable
+from typing import Any
+
+from search_spaces.training import EMBEDDING_SIZE, IMAGES_PER_CLASS, SKETCHES_BATCH, SKETCHES_LEARNING_RATE, WEIGHT_DECAY
+
+
+def quickstart() -> dict[str, Any]:
+    """Default setup against validation setup for four losses, on drawings that ship with Fair Trial; minutes on a laptop."""
+    return {
+        "name": "quickstart",
+        "dataset": ["sketches"],
+        "backbone": ["tiny"],
+        "embedding_size": [EMBEDDING_SIZE],
+        "losses": ["contrastive", "triplet", "multi_similarity", "proxy_anchor"],
+        "protocols": ["default", "fixed_validation"],
+        "val_fraction": 0.1,
+        "strategy": "hyperopt",
+        "search_trials": 8,
+        "grace": 2,
+        "reduction": 2,
+        "seeds": 3,
+        "epochs": 8,
+        "batch_size": SKETCHES_BATCH,
+        "images_per_class": IMAGES_PER_CLASS,
+        "steps_per_epoch": 48,
+        "learning_rate": SKETCHES_LEARNING_RATE,
+        "weight_decay": WEIGHT_DECAY,
+        "lr_step": 6,
+        "lr_gamma": 0.2,
+        "max_shift": 1,
+    }
+
+
+# What --smoke puts in place of a study's own values: every part of the road, in seconds.
+SMOKE: dict[str, Any] = {
+    "dataset": ["sketches"],
+    "backbone": ["tiny"],
+    "embedding_size": [16],
+    "search_trials": 2,
+    "grace": 1,
+    "reduction": 2,
+    "seeds": 2,
+    "epochs": 2,
+    "warm_up": 0,
+    "steps_per_epoch": 2,
+    "batch_size": 20,
+    "images_per_class": 2,
+}
+
+PRESETS: dict[str, Callable[[], dict[str, Any]]] = {"quickstart": quickstart}

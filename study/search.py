@@ -1,0 +1,105 @@
+"""The searcher that serves all cells: search trials first, then each cell's final trials, so that no slot idles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+from ray.tune.search import Searcher
+
+from study.config import StudyConfig
+from study.strategies import STRATEGIES, Strategy
+from trainables.contract import Cell, TrialSpec
+
+SCORE = "score"
+
+
+@dataclass
+class CellSearch:
+    """Where one cell stands: what it may still start, what runs, and what it found."""
+
+    cell: Cell
+    strategy: Strategy
+    to_search: int
+    to_finish: list[int]  # seeds of final trials not started yet
+    best: tuple[float, dict[str, float]]  # selection score and setting
+    searching: dict[str, dict[str, float]] = field(default_factory=dict)  # trial id -> setting
+    tried: int = 0
+
+    @property
+    def search_over(self) -> bool:
+        return not self.to_search and not self.searching
+
+
+class StudySearcher(Searcher):
+    """One Tune Searcher in front of one strategy per cell; losses never compete for budget."""
+
+    def __init__(self, config: StudyConfig) -> None:
+        super().__init__(metric=SCORE, mode="max")
+        self.config = config
+        self.baselines: list[TrialSpec] = list(config.baseline_specs())
+        self.cells = {str(cell): self._open(cell) for cell in config.cells()}
+        self.owner: dict[str, str] = {}  # search trial id -> cell
+
+    def _open(self, cell: Cell) -> CellSearch:
+        config, published = self.config, self.config.published(cell.loss)
+        strategy = STRATEGIES[config.strategy](config.space(cell.loss), first=published, trials=config.search_trials, seed=config.seed)
+        return CellSearch(
+            cell,
+            strategy,
+            to_search=config.search_trials if config.searched(cell) else 0,
+            to_finish=list(range(config.seed, config.seed + config.seeds)),
+            best=(-1.0, published),
+        )
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None | str:
+        """The next trial; None while all that is left waits for a search to end."""
+        spec = self._search_trial(trial_id) or self._final_trial()
+        if spec:
+            return {"cell": str(spec.cell), "trial": self._label(spec), "spec": spec.as_dict()}
+        waiting = any(cell.to_finish for cell in self.cells.values())
+        return None if waiting else Searcher.FINISHED
+
+    def _search_trial(self, trial_id: str) -> TrialSpec | None:
+        """From the cell with the fewest running: a searcher learns most when its trials come one after the other."""
+        open_cells = [cell for cell in self.cells.values() if cell.to_search]
+        if not open_cells:
+            return None
+        chosen = min(open_cells, key=lambda cell: (len(cell.searching), cell.tried))
+        setting = chosen.strategy.suggest(trial_id)
+        chosen.to_search -= 1
+        chosen.tried += 1
+        chosen.searching[trial_id] = setting
+        self.owner[trial_id] = str(chosen.cell)
+        return self.config.spec(chosen.cell, "search", self.config.seed, setting)
+
+    def _final_trial(self) -> TrialSpec | None:
+        for cell in self.cells.values():
+            if cell.to_finish and cell.search_over:
+                return self.config.spec(cell.cell, "final", cell.to_finish.pop(0), cell.best[1])
+        return self.baselines.pop(0) if self.baselines else None
+
+    def _label(self, spec: TrialSpec) -> str:
+        if spec.phase == "final":
+            return f"final-{spec.seed}"
+        return f"search-{self.cells[str(spec.cell)].tried - 1}"
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        name = self.owner.pop(trial_id, None)
+        if name is None:
+            return
+        cell = self.cells[name]
+        setting = cell.searching.pop(trial_id)
+        score = None if error or not result else float(result[SCORE])
+        cell.strategy.complete(trial_id, score)
+        if score is not None and score > cell.best[0]:
+            cell.best = (score, setting)
+
+    def save(self, checkpoint_path: str) -> None:
+        with open(checkpoint_path, "wb") as file:
+            cloudpickle.dump(self.__dict__, file)
+
+    def restore(self, checkpoint_path: str) -> None:
+        with open(checkpoint_path, "rb") as file:
+            self.__dict__.update(cloudpickle.load(file))

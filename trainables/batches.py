@@ -1,0 +1,47 @@
+"""One global batch per step, the same for any number of workers; each rank takes its part."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+def balanced(labels: Rows, rng: np.random.Generator, *, size: int, per_class: int) -> Iterator[Rows]:
+    """Endless batches of size // per_class classes, per_class images each; every class once before any comes again.
+
+    A class with fewer images gives some of them twice.
+    """
+    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    wanted = min(size // per_class, len(members))
+    queue: list[int] = []
+    while True:
+        if len(queue) < wanted:
+            waiting = set(queue)
+            queue += [c for c in rng.permutation(len(members)).tolist() if c not in waiting]
+        chosen, queue = queue[:wanted], queue[wanted:]
+        yield np.concatenate([rng.choice(members[c], per_class, replace=len(members[c]) < per_class) for c in chosen])
+
+
+def random(labels: Rows, rng: np.random.Generator, *, size: int, per_class: int) -> Iterator[Rows]:
+    """Endless batches in shuffled order; every image once before any comes again."""
+    size = min(size, len(labels))
+    queue = np.empty(0, dtype=np.int64)
+    while True:
+        if len(queue) < size:
+            fresh = rng.permutation(len(labels))
+            queue = np.concatenate([queue, fresh[~np.isin(fresh, queue)]])
+        chosen, queue = queue[:size], queue[size:]
+        yield chosen
+
+
+def share(batch: Rows, rank: int, world: int) -> Rows:
+    """This rank's equal, consecutive part of the global batch."""
+    if len(batch) % world:
+        raise ValueError(f"A batch of {len(batch)} images does not divide between {world} workers; choose a multiple of {world}.")
+    part = len(batch) // world
+    return batch[rank * part : (rank + 1) * part]
+
+
+BATCHES: dict[str, Callable[..., Iterator[Rows]]] = {"balanced": balanced, "random": random}

@@ -76,7 +76,7 @@ def rankings(uri: str, study: str) -> list[Ranking]:
     for (dataset, backbone, size), group in trained.groupby(SETTING_AXES, sort=False):
         theirs = untrained[(untrained["dataset"] == dataset) & untrained["backbone"].isin(["pixels", backbone])]
         theirs = theirs[(theirs["backbone"] == "pixels") | (theirs["embedding_size"] == size)]
-        found.append(_ranking(str(dataset), str(backbone), int(size), group, theirs, queries))
+        found.append(_ranking(str(dataset), str(backbone), int(str(size)), group, theirs, queries))
     return found
 
 

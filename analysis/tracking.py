@@ -23,11 +23,6 @@ QUERIES = "queries.csv"
 SETTING = "loss."  # params with this prefix are the trial's setting
 
 
-def embedded_uri(studies: Path) -> str:
-    """The SQLite store of a studies folder."""
-    return f"sqlite:///{studies.absolute() / 'mlflow.db'}"
-
-
 def open_store(uri: str) -> MlflowClient:
     """A client; a fresh SQLite store is made here, which takes some seconds."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -72,7 +67,9 @@ class Tracker:
 
         self._jobs.put(job)
 
-    def start_trial(self, trial: str, *, cell: str, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    def start_trial(
+        self, trial: str, *, cell: str, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str]
+    ) -> None:
         def job() -> None:
             self._create(trial, run_name=name, params=params, tags={**tags, "kind": "trial", PARENT: self._runs[cell]})
             for file, text in files.items():

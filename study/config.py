@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from itertools import product
+from itertools import pairwise, product
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -87,7 +87,7 @@ class StudyConfig(BaseModel):
             ((self.strategy,), STRATEGIES, "strategy"),
         ):
             for name in names:
-                pick(table, name, what)  # type: ignore[arg-type]
+                pick(table, name, what)
         for name in (*self.metrics, self.select_metric):
             check_metric(name)
         if self.select_metric not in self.metrics:
@@ -103,7 +103,9 @@ class StudyConfig(BaseModel):
                 if value not in param.domain:
                     raise ValueError(f"{loss}'s {key} is defined from {param.domain}, but got {value:g}; its paper has {param.paper:g}.")
                 if self.strategy != "fixed" and value not in param.search:
-                    raise ValueError(f"{loss}'s {key} is searched from {param.search}, but would start at {value:g}; start inside, or use strategy=fixed.")
+                    raise ValueError(
+                        f"{loss}'s {key} is searched from {param.search}, but would start at {value:g}; start inside, or set strategy=fixed."
+                    )
         return self
 
     @model_validator(mode="after")
@@ -157,7 +159,7 @@ class StudyConfig(BaseModel):
     def expected_search_epochs(self) -> float:
         """Of one search trial, if at every rung one in `reduction` goes on."""
         stops = [*self.rungs(), self.epochs]
-        return stops[0] + sum((b - a) / self.reduction ** (i + 1) for i, (a, b) in enumerate(zip(stops, stops[1:], strict=False)))
+        return stops[0] + sum((b - a) / float(self.reduction ** (i + 1)) for i, (a, b) in enumerate(pairwise(stops)))
 
     def trials(self, cell: Cell) -> tuple[int, int]:
         """How many search and final trials a cell has."""

@@ -21,13 +21,19 @@ def study_folder(config: StudyConfig) -> Path:
         return folder
     state = "is finished" if (folder / "finished.json").exists() else "was started before and did not finish"
     raise ValueError(
-        f"The study '{config.name}' {state}: {folder}. `fairtrial report {config.name}` shows it; `--name {config.name}-2` runs it again beside."
+        f"The study '{config.name}' {state}: {folder}. `fairtrial report {config.name}` shows it; "
+        f"`--name {config.name}-2` runs it again beside."
     )
+
+
+def embedded_uri(studies: Path) -> str:
+    """The SQLite store of a studies folder."""
+    return f"sqlite:///{studies.absolute() / 'mlflow.db'}"
 
 
 def tracking_uri(config: StudyConfig) -> str:
     """The MLflow store of the study."""
-    return config.tracking_uri or f"sqlite:///{(Path(config.studies) / 'mlflow.db').absolute()}"
+    return config.tracking_uri or embedded_uri(Path(config.studies))
 
 
 def check_place(config: StudyConfig) -> None:

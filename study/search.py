@@ -53,7 +53,7 @@ class StudySearcher(Searcher):
             best=(-1.0, published),
         )
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None | str:
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial; None while all that is left waits for a search to end."""
         spec = self._search_trial(trial_id) or self._final_trial()
         if spec:

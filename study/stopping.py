@@ -28,10 +28,10 @@ class StopPerCell(FIFOScheduler):
     def on_trial_result(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> str:
         asha = self._asha_of(trial)
         if asha is None:
-            return TrialScheduler.CONTINUE
-        decision: str = asha.on_trial_result(tune_controller, trial, result)
+            return str(TrialScheduler.CONTINUE)
+        decision = asha.on_trial_result(tune_controller, trial, result)
         # Its scores set the bar at every rung, but the published setting itself is never stopped.
-        return TrialScheduler.CONTINUE if trial.config["trial"] == FIRST else decision
+        return TrialScheduler.CONTINUE if trial.config["trial"] == FIRST else str(decision)
 
     def _asha_of(self, trial: Trial) -> ASHAScheduler | None:
         return self.ashas.get(trial.config["cell"]) if trial.config["spec"]["phase"] == "search" else None

@@ -71,9 +71,7 @@ class HyperOpt:
         from ray import tune
         from ray.tune.search.hyperopt import HyperOptSearch
 
-        domain: dict[str, Any] = {
-            key: tune.loguniform(r.low, r.high) if r.log else tune.uniform(r.low, r.high) for key, r in space.items()
-        }
+        domain: dict[str, Any] = {key: tune.loguniform(r.low, r.high) if r.log else tune.uniform(r.low, r.high) for key, r in space.items()}
         # HyperOpt's own start of 20 would make a search of 8 purely random.
         start = min(20, max(2, trials // 3))
         self.search = HyperOptSearch(

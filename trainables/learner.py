@@ -61,7 +61,9 @@ class Learner:
 
     def read_test(self) -> FinalRow:
         """Score the test classes with each split's best epoch."""
-        assert self.spec.phase == "final" and self.done, "test classes are read once, at the end of a final trial"
+        assert self.spec.phase == "final", "search trials never read test classes"
+        assert self.done, "test classes are read at the end"
+        assert not self.readings, "test classes are read once"
         for fit, (_, _, weights) in zip(self.fits, self.best, strict=True):
             fit.network.load_state_dict(weights)
             images = Images(self.data, fit.split.test)

@@ -35,7 +35,7 @@ def retrieval(embeddings: Tensor, labels: Tensor, metrics: tuple[str, ...]) -> R
     depth = max([int(matches.max()), *(_k(name) for name in metrics)])
     block = max(1, BLOCK_BYTES // (unit.element_size() * max(1, len(unit))))
     parts: dict[str, list[Tensor]] = {name: [] for name in metrics}
-    for chunk in rows.split(block):
+    for chunk in torch.split(rows, block):
         ranks = _ranks_of_matches(unit, chunk, members=members[labels[chunk]], depth=depth)
         for name in metrics:
             parts[name].append(_score(name, ranks, matches[chunk]))

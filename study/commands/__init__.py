@@ -1,0 +1,37 @@
+"""One short module per verb, and what they share: the options of a study, and how errors end."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from study.preflight import PreflightError
+
+FAIRTRIAL = "uv run fairtrial" if "UV" in os.environ else "fairtrial"  # as the user must type it
+BAD_INPUT, FAILED_TRIALS, NO_PLACE, INTERRUPTED = 2, 3, 4, 130
+
+Source = Annotated[str, typer.Argument(metavar="PRESET|FILE", help="a preset (`fairtrial list presets`) or a .yaml file")]
+Sets = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change a value; may be given several times")]
+Smoke = Annotated[bool, typer.Option("--smoke", help="the same study, tiny: every part of the road in about a minute")]
+Name = Annotated[str | None, typer.Option("--name", help="the study's name, in place of its own")]
+Studies = Annotated[str, typer.Option("--studies", help="the studies folder")]
+Json = Annotated[bool, typer.Option("--json", help="for programs")]
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Bad input ends with exit 2, a place that cannot run a study with 4: one sentence, no traceback."""
+    try:
+        yield
+    except PreflightError as error:
+        _end(str(error), NO_PLACE)
+    except ValueError as error:
+        _end(str(error), BAD_INPUT)
+
+
+def _end(sentence: str, code: int) -> None:
+    print("fairtrial: " + sentence.replace("`fairtrial ", f"`{FAIRTRIAL} "), file=sys.stderr)
+    raise typer.Exit(code)

@@ -1,5 +1,7 @@
 """A loss with its miner and the learning rate of its own weights: what every builder returns."""
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 
@@ -16,3 +18,7 @@ class Objective(nn.Module):
         tuples = self.miner(embeddings, labels) if self.miner else None
         value: Tensor = self.loss(embeddings, labels, tuples)
         return value
+
+
+# (classes, embedding size, *, the card's parameters) -> Objective
+Builder = Callable[..., Objective]

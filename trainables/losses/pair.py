@@ -2,7 +2,7 @@
 
 from pytorch_metric_learning import distances, losses, miners
 
-from trainables.losses.objective import Objective
+from trainables.losses.objective import Builder, Objective
 
 
 def contrastive(classes: int, size: int, *, margin: float) -> Objective:
@@ -17,4 +17,4 @@ def multi_similarity(classes: int, size: int, *, margin: float, alpha: float, be
     )
 
 
-BUILDERS = {"contrastive": contrastive, "multi_similarity": multi_similarity}
+BUILDERS: dict[str, Builder] = {"contrastive": contrastive, "multi_similarity": multi_similarity}

@@ -2,11 +2,11 @@
 
 from pytorch_metric_learning import losses
 
-from trainables.losses.objective import Objective
+from trainables.losses.objective import Builder, Objective
 
 
 def proxy_anchor(classes: int, size: int, *, margin: float, alpha: float, weights_lr: float) -> Objective:
     return Objective(losses.ProxyAnchorLoss(classes, size, margin=margin, alpha=alpha), weights_lr=weights_lr)
 
 
-BUILDERS = {"proxy_anchor": proxy_anchor}
+BUILDERS: dict[str, Builder] = {"proxy_anchor": proxy_anchor}

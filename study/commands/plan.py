@@ -1,0 +1,55 @@
+"""fairtrial plan: what a study would do and cost, before anything starts."""
+
+import json
+import os
+from dataclasses import asdict
+
+from study.commands import Json, Name, Sets, Smoke, Source, one_sentence
+from study.preflight import check_place
+from study.sources import resolve
+
+
+def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None, as_json: Json = False) -> None:  # noqa: B006
+    """Count cells, trials and epochs; estimate time and disk; show the first settings of every cell."""
+    with one_sentence():
+        config = resolve(source, sets=sets, smoke=smoke, name=name).config
+        check_place(config)
+    from study.planning import estimate, plan_cells
+
+    cells = plan_cells(config)
+    cost = estimate(config, slots=config.slots or os.cpu_count() or 1)
+    totals = {
+        "name": config.name,
+        "cells": len(cells),
+        "search_trials": sum(cell.search_trials for cell in cells),
+        "final_trials": sum(cell.final_trials for cell in cells),
+        "baseline_trials": len(list(config.baseline_specs())),
+        "epochs": [sum(cell.epochs[i] for cell in cells) for i in (0, 1)],
+        "rungs": config.rungs(),
+        "estimate": cost,
+    }
+    if as_json:
+        print(json.dumps(totals | {"plan": [asdict(cell) for cell in cells]}, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for column, side in (("cell", "left"), ("search", "right"), ("final", "right"), ("epochs", "right"), ("  first settings", "left")):
+        table.add_column(column, justify=side)  # type: ignore[arg-type]
+    for cell in cells:
+        settings = "\n".join("  " + "  ".join(f"{key}={value:.4g}" for key, value in setting.items()) for setting in cell.first_settings)
+        table.add_row(cell.label, str(cell.search_trials), str(cell.final_trials), _span(cell.epochs), settings)
+    console.print(table)
+    low, high = (seconds / 60 for seconds in cost["seconds"])
+    console.print(
+        f"\n{totals['cells']} cells, {totals['search_trials']} search trials, {totals['final_trials']} final trials, "
+        f"{totals['baseline_trials']} baselines, {_span(totals['epochs'])} epochs; early stopping at epochs {config.rungs()}."  # type: ignore[arg-type]
+    )
+    console.print(f"About {low:.0f} to {high:.0f} minutes on {cost['slots']} slots, and {cost['disk_bytes'] / 1e6:.0f} MB of disk.")
+    console.print("The first setting is the published one. Later ones depend on results, so only the first few can be shown.", style="dim")
+
+
+def _span(pair: list[int] | tuple[int, int]) -> str:
+    return f"{pair[0]}" if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"

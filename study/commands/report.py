@@ -1,0 +1,51 @@
+"""fairtrial report: the ranking of a study, and its page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from study.commands import Json, Studies, one_sentence
+from study.config import make
+from study.preflight import tracking_uri
+
+
+def report(
+    study: Annotated[str | None, typer.Argument(help="the study's name; the newest if not given")] = None,
+    studies: Studies = "studies",
+    as_json: Json = False,
+) -> None:
+    """Print a study's ranking and write its HTML page, CSV and Markdown."""
+    with one_sentence():
+        folder = _folder(Path(studies), study)
+        text = (folder / "config.yaml").read_text()
+        config = make(yaml.safe_load(text) | {"studies": studies})
+    from analysis.report import ranking_json, write_report
+
+    from analysis.tables import rankings
+
+    uri = tracking_uri(config)
+    found = rankings(uri, config.name)
+    page = write_report(uri, config.name, folder, text)
+    if as_json:
+        print(json.dumps(ranking_json(found), indent=1))
+        return
+    from rich.console import Console
+
+    from study.printing import print_rankings
+
+    console = Console()
+    print_rankings(console, found)
+    console.print(f"\nReport   {page}", soft_wrap=True, highlight=False)
+
+
+def _folder(studies: Path, name: str | None) -> Path:
+    known = {path.parent.name: path.parent for path in sorted(studies.glob("*/config.yaml"), key=lambda path: path.stat().st_mtime)}
+    if name in known:
+        return known[name]
+    if name is None and known:
+        return list(known.values())[-1]
+    there = f"It holds: {', '.join(sorted(known))}." if known else "`fairtrial run quickstart` makes one."
+    raise ValueError(f"{studies} holds no study{f' {name!r}' if name else ''}. {there}")

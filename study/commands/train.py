@@ -1,0 +1,41 @@
+"""fairtrial train: one trial in this process, without Ray, for a debugger."""
+
+from typing import Annotated
+
+import typer
+
+from search_spaces import pick
+from study.commands import Sets, Smoke, Source, one_sentence
+from study.sources import resolve
+
+
+def train(
+    source: Source,
+    cell: Annotated[str | None, typer.Option(help="which cell, as `fairtrial plan` names it; the first one if not given")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    final: Annotated[bool, typer.Option("--final", help="at the end, score the test classes too")] = False,
+    sets: Sets = [],  # noqa: B006
+    smoke: Smoke = False,
+) -> None:
+    """Train one cell with its published setting (change it with --set settings.LOSS.NAME=VALUE). Nothing is stored."""
+    with one_sentence():
+        config = resolve(source, sets=sets, smoke=smoke).config
+        cells = {config.label(each): each for each in config.cells()}
+        chosen = pick(cells, cell or next(iter(cells)), "cell")
+    from trainables import datasets
+    from trainables.learner import Learner
+
+    spec = config.spec(chosen, "final" if final else "search", seed, config.published(chosen.loss))
+    mark = " (chosen with test feedback)" if spec.peeks else ""
+    learner = Learner(spec, datasets.load(chosen.dataset))
+    print(f"{config.label(chosen)}, seed {seed}, {dict(spec.setting)}")
+    while not learner.done:
+        row = learner.epoch()
+        scores = "  ".join(f"{name} {value:.4f}" for name, value in row.select.items())
+        print(
+            f"epoch {row.epoch:>3}  loss {row.loss:.4f}  select: {scores}{mark}  {row.seconds:.1f} s"
+            + ("  diverged" if row.diverged else "")
+        )
+    if final:
+        result = learner.read_test()
+        print(f"test at epoch {result.epoch}: " + "  ".join(f"{name} {value:.4f}" for name, value in result.test.items()) + mark)

@@ -1,0 +1,63 @@
+"""fairtrial ui: MLflow's own pages on this machine's store."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from study.commands import Studies, one_sentence
+from study.preflight import embedded_uri
+
+HOST = "127.0.0.1"
+
+
+def ui(
+    studies: Studies = "studies",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
+    browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
+) -> None:
+    """Open MLflow's UI on 127.0.0.1: every study, cell and trial. Ctrl-C ends it."""
+    with one_sentence():
+        if not (Path(studies) / "mlflow.db").exists():
+            raise ValueError(f"{studies} holds no MLflow store yet; `fairtrial run quickstart` makes one.")
+        if _taken(port):
+            raise ValueError(f"Port {port} is in use; choose another with --port.")
+    address = f"http://{HOST}:{port}"
+    print(f"MLflow on {address} (Ctrl-C ends it)", flush=True)
+    if browser:
+        opener = threading.Timer(6, webbrowser.open, args=[address])
+        opener.daemon = True
+        opener.start()
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "ui",
+        "--backend-store-uri",
+        embedded_uri(Path(studies)),
+        "--host",
+        HOST,
+        "--port",
+        str(port),
+    ]
+    try:
+        code = subprocess.call(command, env={"MLFLOW_DISABLE_TELEMETRY": "true", **os.environ})
+    except KeyboardInterrupt:
+        code = 0
+    raise typer.Exit(code)
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,80 @@
+"""Where a study's values come from: a preset or a YAML file, then --smoke, --name and --set; the origin of each is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from search_spaces import pick
+from study.config import StudyConfig, make
+from study.presets import PRESETS, SMOKE
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A checked config, and who gave each of its values."""
+
+    config: StudyConfig
+    origins: dict[str, str]
+
+
+def resolve(source: str, *, sets: Sequence[str] = (), smoke: bool = False, name: str | None = None) -> Resolved:
+    """A ValueError says what is wrong; nothing has been touched then."""
+    values, origin = _base(source)
+    origins = dict.fromkeys(values, origin)
+    layers: list[tuple[dict[str, Any], str]] = []
+    if smoke:
+        layers.append((SMOKE | {"name": f"{values.get('name', source)}-smoke"}, "--smoke"))
+    if name:
+        layers.append(({"name": name}, "--name"))
+    for layer, origin in layers:
+        values |= layer
+        origins |= dict.fromkeys(layer, origin)
+    for item in sets:
+        path, value = _parse(item)
+        _place(values, path, value)
+        origins[path[0]] = "--set"
+    config = make(values)
+    return Resolved(config, {key: origins.get(key, "default") for key in StudyConfig.model_fields})
+
+
+def _base(source: str) -> tuple[dict[str, Any], str]:
+    if source.endswith((".yaml", ".yml")) or Path(source).is_file():
+        return _read(Path(source)), f"file {source}"
+    return pick(PRESETS, source, "preset (or .yaml file)")(), f"preset {source}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf8"))
+    except FileNotFoundError:
+        raise ValueError(f"There is no file {path}; `fairtrial config show quickstart` prints one to start from.") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} cannot be read as YAML: {reason}") from None
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise ValueError(f"{path} must hold keys and values, like the output of `fairtrial config show quickstart`.")
+    return values
+
+
+def _parse(item: str) -> tuple[list[str], Any]:
+    key, found, text = item.partition("=")
+    if not found or not key.strip():
+        raise ValueError(f"--set takes key=value, but got '{item}'.")
+    try:
+        return key.strip().split("."), yaml.safe_load(text)
+    except yaml.YAMLError:
+        return key.strip().split("."), text
+
+
+def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
+    """settings.triplet.margin reaches into the settings of triplet; all other keys have one part."""
+    *parents, last = path
+    for parent in parents:
+        values[parent] = dict(values.get(parent) or {})
+        values = values[parent]
+    values[last] = value

@@ -76,10 +76,8 @@ def learning_curves(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> 
             mine = points[points["protocol"] == protocol]
             peeks = bool(mine["peeks"].iloc[0])
             part.suptitle(_scored_on(peeks), x=0.005, ha="left", fontsize=9.5, fontweight="bold")
-            for loss, panel in _panels(part, losses, f"curves-{protocol}").items():
+            for loss, panel in _panels(part, losses, name=f"curves-{protocol}", x="epoch", y=f"{metric_label(metric)}, %").items():
                 _curve_panel(panel, mine[mine["loss"] == loss], DEFAULT if peeks else VALIDATION, "--" if peeks else "-")
-            part.supylabel(f"{metric_label(metric)}, %", fontsize=8.5)
-            part.supxlabel("epoch", fontsize=8.5)
         figure.legend(handles=_curve_legend(points), loc="outside lower left", ncols=3)
         return _svg(figure, f"curves-{_place(trials)}", f"Learning curves of {', '.join(losses)}")
 
@@ -122,10 +120,8 @@ def search(trials: pd.DataFrame) -> str:
     losses = list(found["loss"].unique())
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 1.75 * -(-len(losses) // COLUMNS) + 0.6), layout="constrained")
-        for loss, panel in _panels(figure, losses, "search").items():
+        for loss, panel in _panels(figure, losses, name="search", x="search trial", y="selection score, %").items():
             _search_panel(panel, found[found["loss"] == loss])
-        figure.supylabel("selection score, %", fontsize=8.5)
-        figure.supxlabel("search trial", fontsize=8.5)
         figure.legend(handles=_search_legend(found), loc="outside lower left", ncols=5, columnspacing=1.2, handletextpad=0.5)
         return _svg(figure, f"search-{_place(trials)}", f"Search trials of {', '.join(losses)}")
 
@@ -141,22 +137,24 @@ def _points(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> pd.DataF
 
 def _searched(trials: pd.DataFrame) -> pd.DataFrame:
     """Search trials with their number, score in percent and outcome."""
-    if trials.empty:
-        return trials
-    found = trials[trials["phase"] == "search"]
+    found = trials[trials["phase"] == "search"] if len(trials) else trials
+    if found.empty:
+        return found
     found = found.reindex(columns=["loss", "trial", "peeks", "outcome", "select/best"]).rename(columns={"select/best": "score"})
     found = found.assign(number=found["trial"].str.rpartition("-")[2].astype(int), score=100 * found["score"].astype(float))
     return found.sort_values(["loss", "number"], ignore_index=True)
 
 
-def _panels(figure: FigureBase, losses: list[str], name: str) -> dict[str, Axes]:
+def _panels(figure: FigureBase, losses: list[str], *, name: str, x: str, y: str) -> dict[str, Axes]:
     columns = min(COLUMNS, len(losses))
     grid = figure.subplots(-(-len(losses) // columns), columns, sharex=True, sharey=True, squeeze=False)
     for spare in grid.flat[len(losses) :]:
         spare.set_visible(False)
     panels: dict[str, Axes] = dict(zip(losses, grid.flat, strict=False))
+    for axis in grid[:, 0]:
+        axis.set_ylabel(y)
     for loss, panel in panels.items():
-        panel.set_title(loss)
+        panel.set(title=loss, xlabel=x)
         panel.set_gid(f"panel-{name}-{loss}")
         panel.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
         panel.tick_params(labelbottom=True)
@@ -267,11 +265,7 @@ def _svg(figure: Figure, name: str, label: str) -> str:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {viewbox[0]} '
     text = re.sub(r"<svg[^>]*>", f'{head}role="img" aria-label="{escape(label)}" style="{FONT}">', text, count=1)
     text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", text)
-    text = (
-        re.sub(r"font-family: [^;\"]*;? ?|'DejaVu Sans'(, [\w '-]+)*", lambda found: "" if found[0].startswith("font") else "inherit", text)
-        if False
-        else text
-    )
+    text = text.replace("font-family: 'DejaVu Sans'; ", "")
     for colour, of_page in PAGE.items():
         text = text.replace(colour, of_page)
     return text

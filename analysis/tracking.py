@@ -7,7 +7,7 @@ import queue
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,13 +84,13 @@ class Tracker:
         points = [Metric(name, float(value), now, step) for name, value in metrics.items()]
         self._jobs.put(lambda: self._client.log_batch(self._runs[key], metrics=points))
 
-    def end(self, key: str, status: Status, *, tags: Mapping[str, Any] | None = None, folder: Path | None = None) -> None:
-        """folder: files to keep with the run."""
+    def end(self, key: str, status: Status, *, tags: Mapping[str, Any] | None = None, files: Sequence[Path] = ()) -> None:
+        """files: copied to the run."""
 
         def job() -> None:
             for name, value in (tags or {}).items():
                 self._client.set_tag(self._runs[key], name, str(value))
-            for file in sorted(folder.iterdir()) if folder else []:
+            for file in files:
                 self._client.log_artifact(self._runs[key], str(file))
             self._client.set_terminated(self._runs[key], status)
             self._open.discard(key)

@@ -104,7 +104,8 @@ class StudyConfig(BaseModel):
                     raise ValueError(f"{loss}'s {key} is defined from {param.domain}, but got {value:g}; its paper has {param.paper:g}.")
                 if self.strategy != "fixed" and value not in param.search:
                     raise ValueError(
-                        f"{loss}'s {key} is searched from {param.search}, but would start at {value:g}; start inside, or set strategy=fixed."
+                        f"{loss}'s {key} is searched from {param.search}, but would start at {value:g}; "
+                        "start inside, or set strategy=fixed."
                     )
         return self
 

@@ -1,9 +1,13 @@
 """The ranking on a terminal."""
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from analysis.tables import Number, Ranking
+from analysis.tables import Number, Ranking, RankingRow
+
+HEADERS = ("default\nR@1", "default\nMAP@R", "validation\nR@1", "validation\nMAP@R", "difference\nR@1 [95 %]")
 
 
 def print_rankings(console: Console, rankings: list[Ranking]) -> None:
@@ -14,28 +18,26 @@ def print_rankings(console: Console, rankings: list[Ranking]) -> None:
 
 
 def _print(console: Console, ranking: Ranking) -> None:
-    console.print(f"\n{ranking.dataset}, {ranking.backbone}, {ranking.embedding_size} dimensions: test classes, in percent", style="bold")
+    console.print(f"\n{ranking.dataset}, {ranking.backbone}, {ranking.embedding_size} dimensions: scores on the test classes, in percent", style="bold")
     for name, numbers in ranking.baselines.items():
-        console.print(f"  {name:<18} Recall@1 {_text(numbers, 'recall_at_1')}   MAP@R {_text(numbers, 'map_at_r')}", highlight=False)
-    table = Table(header_style="bold", pad_edge=False)
-    table.add_column("rank", justify="center")
-    table.add_column("loss")
-    for column in (
-        "default\nRecall@1",
-        "default\nMAP@R",
-        "validation\nRecall@1",
-        "validation\nMAP@R",
-        "validation - default\nRecall@1 [95 %]",
-    ):
-        table.add_column(column, justify="right")
+        console.print(f"  {name:<18} Recall@1 {_text(numbers, 'recall_at_1'):>4}   MAP@R {_text(numbers, 'map_at_r'):>4}", highlight=False)
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    table.add_column("rank", no_wrap=True)
+    table.add_column("loss", no_wrap=True)
+    for header in HEADERS:
+        table.add_column(header, justify="right", no_wrap=True)
     for row in ranking.rows:
-        rank = f"{row.rank} [{row.rank_interval[0]}-{row.rank_interval[1]}]" if row.rank_interval else "-"
-        cells = [_text(side, metric) for side in (row.default, row.validation) for metric in ("recall_at_1", "map_at_r")]
-        gap = row.difference.get("recall_at_1")
-        table.add_row(rank.replace("[", r"\["), row.loss, *cells, gap.signed().replace("[", r"\[") if gap else "-")
+        table.add_row(*(Text(cell) for cell in _cells(row)))
     console.print(table)
     for note in ranking.notes:
-        console.print(f"  {note}", style="dim", markup=False, highlight=False)
+        console.print(Text(note, style="dim"))
+
+
+def _cells(row: RankingRow) -> list[str]:
+    rank = f"{row.rank} [{row.rank_interval[0]}-{row.rank_interval[1]}]" if row.rank_interval else "-"
+    scores = [_text(side, metric) for side in (row.default, row.validation) for metric in ("recall_at_1", "map_at_r")]
+    gap = row.difference.get("recall_at_1")
+    return [rank, row.loss, *scores, gap.signed() if gap else "-"]
 
 
 def _text(numbers: dict[str, Number], metric: str) -> str:

@@ -16,13 +16,16 @@ from ray import tune
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
+from analysis.report import write_report
+from analysis.tables import Ranking, rankings
 from analysis.tracking import Tracker
 from study.config import StudyConfig
 from study.live import View
-from study.preflight import study_folder, tracking_uri
+from study.preflight import check_place, study_folder, tracking_uri
 from study.search import StudySearcher
 from study.stopping import StopPerCell
 from trainables.contract import Cell, TrialSpec
+from trainables.learner import ARTIFACTS
 from trainables.slot import Slot
 
 RETRIES = 2  # of a trial whose process died
@@ -30,18 +33,20 @@ RETRIES = 2  # of a trial whose process died
 
 @dataclass(frozen=True)
 class Finished:
-    """How a study ended; its numbers are in MLflow."""
+    """How a study ended; all its numbers are in MLflow. An interrupted one has no ranking and no page."""
 
-    name: str
     folder: Path
     tracking_uri: str
     trials: int
     failed: int
     interrupted: bool
+    rankings: list[Ranking]
+    page: Path | None
 
 
 def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     """Run every trial of the study on local Ray, or on the cluster that RAY_ADDRESS names."""
+    check_place(config)
     folder, uri = study_folder(config), tracking_uri(config)
     folder.mkdir(parents=True, mode=0o700)
     (folder / "config.yaml").write_text(config_yaml(config))
@@ -49,6 +54,7 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     artifacts = None if config.tracking_uri else folder.parent / "mlartifacts" / config.name
     tracker = Tracker(uri, config.name, artifacts=artifacts)
     view = view or View(config)
+    ours = not ray.is_initialized()
     try:
         slots, resources = _connect(config)
         tracker.wait_until_ready()
@@ -59,12 +65,15 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
             recorder = Recorder(config, tracker, view)
             _tuner(config, searcher, recorder, slots=slots, resources=resources, total=total).fit()
     finally:
-        ray.shutdown()
+        if ours:
+            ray.shutdown()
         tracker.close()
     interrupted = recorder.ended < total
-    if not interrupted:
-        (folder / "finished.json").write_text(json.dumps({"trials": total, "failed": recorder.failed}))
-    return Finished(config.name, folder, uri, total, recorder.failed, interrupted)
+    if interrupted:
+        return Finished(folder, uri, total, recorder.failed, interrupted, [], None)
+    (folder / "finished.json").write_text(json.dumps({"trials": total, "failed": recorder.failed}))
+    page = write_report(uri, config.name, folder, config_yaml(config))
+    return Finished(folder, uri, total, recorder.failed, interrupted, rankings(uri, config.name), page)
 
 
 class Recorder(Callback):
@@ -103,8 +112,8 @@ class Recorder(Callback):
         outcome = "diverged" if last.get("diverged") else "finished"
         if outcome == "finished" and last["epoch"] < spec.training.epochs:
             outcome = "stopped early"
-        folder = Path(trial.checkpoint.path) if spec.phase == "final" and trial.checkpoint else None
-        self.tracker.end(trial.trial_id, "FINISHED", tags={"outcome": outcome, "epochs": last["epoch"]}, folder=folder)
+        files = [Path(trial.checkpoint.path, name) for name in ARTIFACTS] if spec.phase == "final" else []
+        self.tracker.end(trial.trial_id, "FINISHED", tags={"outcome": outcome, "epochs": last["epoch"]}, files=files)
         self._count(spec, trial, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

@@ -15,11 +15,10 @@ def balanced(labels: Rows, rng: np.random.Generator, *, size: int, per_class: in
     """
     members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     wanted = min(size // per_class, len(members))
-    queue: list[int] = []
+    queue = np.empty(0, dtype=np.int64)
     while True:
         if len(queue) < wanted:
-            waiting = set(queue)
-            queue += [c for c in rng.permutation(len(members)).tolist() if c not in waiting]
+            queue = _refill(queue, rng.permutation(len(members)), wanted)
         chosen, queue = queue[:wanted], queue[wanted:]
         yield np.concatenate([rng.choice(members[c], per_class, replace=len(members[c]) < per_class) for c in chosen])
 
@@ -30,10 +29,15 @@ def random(labels: Rows, rng: np.random.Generator, *, size: int, per_class: int)
     queue = np.empty(0, dtype=np.int64)
     while True:
         if len(queue) < size:
-            fresh = rng.permutation(len(labels))
-            queue = np.concatenate([queue, fresh[~np.isin(fresh, queue)]])
+            queue = _refill(queue, rng.permutation(len(labels)), size)
         chosen, queue = queue[:size], queue[size:]
         yield chosen
+
+
+def _refill(queue: Rows, fresh: Rows, size: int) -> Rows:
+    """The rest of one round and the whole next one; what still waits does not come again within this batch."""
+    first = fresh[~np.isin(fresh, queue)][: size - len(queue)]
+    return np.concatenate([queue, first, fresh[~np.isin(fresh, first)]])
 
 
 def share(batch: Rows, rank: int, world: int) -> Rows:

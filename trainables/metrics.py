@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BLOCK_BYTES = 64 * 2**20  # of one block of similarities
+SLACK = 16  # units of rounding at a cosine of 1 within which two similarities are a tie
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def _ranks_of_matches(unit: Tensor, rows: Tensor, *, members: Tensor, depth: int
     """For each query the places (from 0) of its matches in the full list, nearest first.
 
     The place of the i-th match is i plus the number of others at least as similar: a tie counts against the query.
+    One matrix product gives equal vectors similarities that differ by rounding, so a tie is anything within SLACK.
     Places beyond depth are only known to be beyond.
     """
     import torch
@@ -71,7 +73,7 @@ def _ranks_of_matches(unit: Tensor, rows: Tensor, *, members: Tensor, depth: int
     # The padding must not hide row 0, so it points at the query itself.
     similarity.scatter_(1, torch.where(members < 0, rows[:, None], members), -torch.inf)
     others = similarity.topk(min(depth, similarity.shape[1]), dim=1).values
-    ahead = torch.searchsorted(-others, -matched, right=True)
+    ahead = torch.searchsorted(-others, SLACK * torch.finfo(unit.dtype).eps - matched, right=True)
     ranks = ahead + torch.arange(matched.shape[1], device=rows.device)
     return ranks.masked_fill_(matched == -torch.inf, torch.iinfo(ranks.dtype).max)
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from study.preflight import PreflightError
 
@@ -30,6 +31,12 @@ def one_sentence() -> Iterator[None]:
         _end(str(error), NO_PLACE)
     except ValueError as error:
         _end(str(error), BAD_INPUT)
+
+
+def terminal() -> Console:
+    """The terminal; wide enough for a table when the output goes to a file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, 120))
 
 
 def _end(sentence: str, code: int) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from study.commands import Json, Studies, one_sentence
+from study.commands import Json, Studies, one_sentence, terminal
 from study.config import make
 from study.preflight import tracking_uri
 
@@ -32,11 +32,9 @@ def report(
     if as_json:
         print(json.dumps(ranking_json(found), indent=1))
         return
-    from rich.console import Console
-
     from study.printing import print_rankings
 
-    console = Console()
+    console = terminal()
     print_rankings(console, found)
     console.print(f"\nReport   {page}", soft_wrap=True, highlight=False)
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from study.commands import FAILED_TRIALS, FAIRTRIAL, INTERRUPTED, Name, Sets, Smoke, Source, one_sentence
+from study.commands import FAILED_TRIALS, FAIRTRIAL, INTERRUPTED, Name, Sets, Smoke, Source, one_sentence, terminal
 from study.preflight import check_place, study_folder
 from study.sources import resolve
 
@@ -13,31 +13,27 @@ def run(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None
         config = resolve(source, sets=sets, smoke=smoke, name=name).config
         study_folder(config)
         check_place(config)
-    from rich.console import Console
-
-    console = Console()
+    console = terminal()
     console.print("Starting Ray and MLflow ...", style="dim")
-    from analysis.report import write_report
-
-    from analysis.tables import rankings
     from study.printing import print_rankings
-    from study.run import config_yaml, run_study
+    from study.run import run_study
 
-    done = run_study(config)
+    try:
+        with one_sentence():
+            done = run_study(config)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
     if done.interrupted:
         console.print(f"Interrupted. What was measured is in MLflow: {FAIRTRIAL} ui")
         raise typer.Exit(INTERRUPTED)
-    print_rankings(console, rankings(done.tracking_uri, config.name))
-    page = write_report(done.tracking_uri, config.name, done.folder, config_yaml(config))
-    console.print(f"\nReport   {page}", soft_wrap=True, highlight=False)
-    console.print(f"Trials   {FAIRTRIAL} ui", highlight=False)
-    console.print(
-        f"Next     {FAIRTRIAL} config show {source} > my-study.yaml   (edit it, then: {FAIRTRIAL} run my-study.yaml)",
-        highlight=False,
-        soft_wrap=True,
-    )
+    print_rankings(console, done.rankings)
+    console.print()
+    for what, where in (
+        ("Report", str(done.page)),
+        ("Trials", f"{FAIRTRIAL} ui"),
+        ("Next", f"{FAIRTRIAL} config show {source} > my-study.yaml   (edit it, then: {FAIRTRIAL} run my-study.yaml)"),
+    ):
+        console.print(f"{what:<8} {where}", soft_wrap=True, highlight=False, markup=False)
     if done.failed:
-        console.print(
-            f"{done.failed} of {done.trials} trials failed; their runs are FAILED in MLflow and their errors in {done.folder / 'ray'}."
-        )
+        console.print(f"{done.failed} of {done.trials} trials failed; their errors are in {done.folder / 'ray'}.", soft_wrap=True)
         raise typer.Exit(FAILED_TRIALS)

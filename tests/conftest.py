@@ -1,0 +1,39 @@
+"""Shared by all tests: one small study config, and one local Ray for those that need it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from study.config import StudyConfig, make
+from study.presets import SMOKE, quickstart
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+
+MakeConfig = Callable[..., StudyConfig]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> MakeConfig:
+    """config(losses=["triplet"], ...): the smoke quickstart with changes, in a folder of its own."""
+
+    def build(**changes: Any) -> StudyConfig:
+        return make(quickstart() | SMOKE | {"studies": str(tmp_path / "studies")} | changes)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def local_ray() -> Iterator[None]:
+    """One Ray for all tests that need it; never a developer's own cluster."""
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()

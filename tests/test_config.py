@@ -1,0 +1,102 @@
+"""A study is checked completely before anything starts."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from study.config import StudyConfig, make
+from study.presets import quickstart
+from study.protocols import PROTOCOLS
+from trainables.contract import UNTRAINED, Training
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"losses": ["contrastiv"]}, "Unknown loss 'contrastiv'. Did you mean 'contrastive'?"),
+    ({"dataset": "scetches"}, "Did you mean 'sketches'?"),
+    ({"backbone": "tinny"}, "Did you mean 'tiny'?"),
+    ({"backbone": "pixels"}, "Unknown backbone 'pixels'"),
+    ({"protocols": ["defalt"]}, "Did you mean 'default'?"),
+    ({"strategy": "hyperop"}, "Did you mean 'hyperopt'?"),
+    ({"metrics": ["recall_at_0"], "select_metric": "recall_at_0"}, "Unknown metric 'recall_at_0'"),
+    ({"select_metric": "r_precision"}, "must be measured; add it to metrics"),
+    ({"settings": {"triplet": {"margin": -1}}}, "triplet's margin is defined from 0 to 2, but got -1; its paper has 0.1."),
+    ({"settings": {"triplet": {"margn": 0.1}}}, "Unknown parameter of triplet 'margn'. Did you mean 'margin'?"),
+    ({"settings": {"triplet": {"margin": 1.5}}}, "is searched from 0.01 to 1, log"),
+    ({"settings": {"triplet": {"margin": float("nan")}}}, "triplet's margin"),
+    ({"val_fraction": 0.01}, "holds out 1 of 100 train classes"),
+    ({"val_fraction": 1.5}, "val_fraction=1.5"),
+    ({"batch_size": 51}, "must be a multiple of images_per_class=5; use 50."),
+    ({"batch_size": 500}, "use batch_size=450 or less"),
+    ({"warm_up": 8}, "must end before the last of epochs=8"),
+    ({"losses": ["triplet", "triplet"]}, "Each name stands once"),
+    ({"losses": []}, "losses"),
+    ({"epochs": "many"}, "epochs='many'"),
+    ({"name": "../escape"}, "name='../escape'"),
+    ({"epohcs": 3}, "Unknown key 'epohcs'. Did you mean 'epochs'?"),
+    ({"triplet": {"margin": 0.1}}, "A loss's own values stand under settings.triplet"),
+]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), BAD, ids=[str(changes) for changes, _ in BAD])
+def test_bad_input_is_one_sentence_with_law_fact_and_cure(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError) as error:
+        make(quickstart() | changes)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_key_is_named() -> None:
+    values = quickstart()
+    del values["epochs"]
+    with pytest.raises(ValueError, match="The key 'epochs' has no value"):
+        make(values)
+
+
+def test_one_value_several_and_comma_separated_text_mean_the_same() -> None:
+    assert make(quickstart() | {"losses": "triplet, contrastive"}).losses == make(quickstart() | {"losses": ["triplet", "contrastive"]}).losses
+    assert make(quickstart() | {"embedding_size": 16}).embedding_size == (16,)
+
+
+def test_cells_are_the_product_of_the_axes() -> None:
+    config = make(quickstart() | {"embedding_size": [16, 32]})
+    assert len(config.cells()) == len(set(config.cells())) == 1 * 1 * 2 * 4 * 2
+
+
+def test_every_training_value_and_protocol_value_is_a_key() -> None:
+    wanted = {field.name for kind in (Training, *PROTOCOLS.values()) for field in fields(kind)}
+    assert wanted <= StudyConfig.model_fields.keys()
+
+
+def test_a_search_trial_holds_no_test_class_and_a_final_trial_does() -> None:
+    config = make(quickstart())
+    for cell in config.cells():
+        assert all(not split.test for split in config.spec(cell, "search", 0, {}).splits)
+        assert all(split.test for split in config.spec(cell, "final", 0, {}).splits)
+
+
+def test_only_validation_cells_are_searched() -> None:
+    config = make(quickstart())
+    assert {cell.protocol for cell in config.cells() if config.searched(cell)} == {"fixed_validation"}
+    fixed = make(quickstart() | {"strategy": "fixed"})
+    assert not any(fixed.searched(cell) for cell in fixed.cells())
+
+
+def test_rungs_and_the_expected_epochs_between_them() -> None:
+    config = make(quickstart() | {"epochs": 8, "grace": 2, "reduction": 2})
+    assert config.rungs() == [2, 4]
+    assert config.expected_search_epochs() == 2 + 2 / 2 + 4 / 4
+    assert make(quickstart() | {"grace": 8}).rungs() == []
+    assert make(quickstart() | {"grace": 8}).expected_search_epochs() == 8
+
+
+def test_baselines_are_untrained_and_read_the_test_classes_once_each() -> None:
+    specs = list(make(quickstart()).baseline_specs())
+    assert [(spec.cell.backbone, spec.seed) for spec in specs] == [("pixels", 0), ("tiny", 0), ("tiny", 1), ("tiny", 2)]
+    assert all(spec.cell.loss == UNTRAINED and spec.training.epochs == 0 and not spec.peeks for spec in specs)
+
+
+def test_labels_leave_out_what_all_cells_share() -> None:
+    assert make(quickstart()).label(make(quickstart()).cells()[0]) == "contrastive/default"
+    two = make(quickstart() | {"embedding_size": [16, 32]})
+    assert two.label(two.cells()[0]) == "16/contrastive/default"
+    assert len({two.label(cell) for cell in two.cells()}) == len(two.cells())

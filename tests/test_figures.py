@@ -1,0 +1,119 @@
+"""The figures parse, show every loss, and never put a number that peeks on an honest one's scale."""
+
+from itertools import product
+from typing import Any
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from analysis.figures import differences, learning_curves, metric_label, search
+from analysis.tables import Number, Ranking, RankingRow
+
+LOSSES = ("contrastive", "triplet", "proxy_anchor")
+RULES = {"default": "best-on-test", "fixed_validation": "selected-on-validation"}
+
+
+def trial(loss: str, protocol: str, name: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "run_id": f"{loss}-{protocol}-{name}",
+        "dataset": "sketches",
+        "backbone": "tiny",
+        "embedding_size": 16,
+        "loss": loss,
+        "protocol": protocol,
+        "rule": RULES[protocol],
+        "peeks": protocol == "default",
+        "phase": name.partition("-")[0],
+        "trial": name,
+        "outcome": "finished",
+        "select/best": 0.4,
+        "chosen_epoch": 2.0,
+        **changes,
+    }
+
+
+def study(losses: tuple[str, ...] = LOSSES) -> pd.DataFrame:
+    finals = [trial(loss, protocol, f"final-{seed}") for loss, protocol, seed in product(losses, RULES, (0, 1))]
+    return pd.DataFrame(finals + [trial(loss, "fixed_validation", f"search-{i}") for loss in losses for i in range(3)])
+
+
+def curves_of(trials: pd.DataFrame) -> pd.DataFrame:
+    rows = [(run, "select/recall_at_1", epoch, 0.1 * epoch) for run, epoch in product(trials["run_id"], (1, 2, 3))]
+    return pd.DataFrame(rows, columns=["run_id", "metric", "epoch", "value"])
+
+
+def ranking(*, default: bool = True, validation: bool = True) -> Ranking:
+    def side(there: bool, rule: str) -> dict[str, Number]:
+        return {name: Number(0.25, 0.2, 0.3, rule, seeds=2) for name in ("recall_at_1", "map_at_r") if there}
+
+    rows = [
+        RankingRow(loss, side(default, "best-on-test"), side(validation, "x"), side(default and validation, "best-on-test"))
+        for loss in LOSSES
+    ]
+    return Ranking("sketches", "tiny", 16, rows, {"raw pixels": side(True, "untrained")})
+
+
+def panels(svg: str) -> list[str]:
+    return [found for part in ElementTree.fromstring(svg).iter() if "panel-" in (found := part.get("id", ""))]
+
+
+def text(svg: str) -> str:
+    return " ".join("".join(part.itertext()) for part in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
+
+
+def test_learning_curves_have_one_panel_per_loss_and_protocol():
+    trials = study()
+    found = panels(learning_curves(trials, curves_of(trials), "recall_at_1"))
+    assert len(found) == len(set(found)) == len(LOSSES) * len(RULES)
+
+
+def test_the_search_has_one_panel_per_loss():
+    assert len(panels(search(study()))) == len(LOSSES)
+
+
+def test_more_losses_than_columns_still_have_a_panel_each():
+    assert len(panels(search(study(tuple(f"loss_{i}" for i in range(6)))))) == 6
+
+
+def test_the_curves_say_that_the_default_setup_peeks():
+    trials = study()
+    assert "default setup*: peeks at test classes" in text(learning_curves(trials, curves_of(trials), "recall_at_1"))
+    honest = trials[~trials["peeks"]]
+    assert "peeks" not in text(learning_curves(honest, curves_of(honest), "recall_at_1"))
+
+
+@pytest.mark.parametrize("sides", [{}, {"default": False}, {"validation": False}])
+def test_differences_name_every_loss_and_the_baselines(sides):
+    shown = text(differences(ranking(**sides)))
+    assert all(loss in shown for loss in LOSSES)
+    assert "raw pixels (25.0)" in shown
+    assert ("minus default*" in shown) == (not sides)
+
+
+def test_trials_without_scores_are_drawn_too():
+    trials = study()
+    trials.loc[trials["trial"] == "search-1", ["select/best", "outcome"]] = [float("nan"), "failed"]
+    assert "no score" in text(search(trials))
+    nothing = trials.assign(**{"select/best": float("nan")})
+    assert len(panels(search(nothing))) == len(LOSSES)
+    assert len(panels(search(trials.drop(columns=["select/best", "outcome"])))) == len(LOSSES)
+
+
+def test_without_trials_there_is_no_figure():
+    nothing = pd.DataFrame()
+    assert learning_curves(nothing, curves_of(study()), "recall_at_1") == search(nothing) == ""
+    finals = study().query("phase == 'final'")
+    assert search(finals) == ""
+    assert learning_curves(finals, curves_of(finals), "map_at_r") == ""
+
+
+def test_a_figure_takes_the_colours_of_its_page_and_is_the_same_each_time():
+    svg = search(study())
+    assert "currentColor" in svg
+    assert "#010101" not in svg
+    assert svg == search(study())
+
+
+def test_metrics_have_the_names_that_people_print():
+    assert [metric_label(name) for name in ("recall_at_1", "map_at_r", "r_precision")] == ["Recall@1", "MAP@R", "R-precision"]

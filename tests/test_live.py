@@ -1,0 +1,61 @@
+"""What is seen while a study runs."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from study.live import View
+from tests.conftest import MakeConfig
+
+
+def play(view: View) -> None:
+    """Every trial of the study, one after the other; search trials are stopped after their first epoch."""
+    config = view.config
+    with view.running(total=2 * 4 * 2 + 8 + 3, slots=2):
+        for cell in config.cells():
+            search, final = config.trials(cell)
+            for phase, count in (("search", search), ("final", final)):
+                for number in range(count):
+                    spec = config.spec(cell, phase, number, {})  # type: ignore[arg-type]
+                    epochs = 1 if phase == "search" else config.epochs
+                    view.started(spec, f"{phase}-{number}")
+                    for epoch in range(1, epochs + 1):
+                        view.epoch(spec, epoch, 0.1 * epoch)
+                    outcome = "stopped early" if phase == "search" else "finished"
+                    view.ended(spec, f"{phase}-{number}", outcome, {"epoch": epochs, "score": 0.2})
+        for spec in config.baseline_specs():
+            view.started(spec, f"final-{spec.seed}")
+            view.epoch(spec, 0, 0.0)
+            view.ended(spec, f"final-{spec.seed}", "finished", {"epoch": 0})
+
+
+def test_without_a_terminal_there_is_one_line_per_event(config: MakeConfig) -> None:
+    out = io.StringIO()
+    view = View(config(), Console(file=out, width=200))
+    play(view)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 1 + view.ended_trials == 1 + 27
+    assert "27/27  tiny/untrained final-1 finished" in lines[-1]
+    assert any("triplet/fixed_validation search-1 stopped early at epoch 1, best so far 0.100" in line for line in lines)
+
+
+def test_what_was_chosen_with_test_feedback_is_marked(config: MakeConfig) -> None:
+    out = io.StringIO()
+    play(View(config(), Console(file=out, width=200)))
+    for line in out.getvalue().splitlines():
+        if "best so far" in line:
+            assert ("*" in line) == ("/default " in line)
+
+
+def test_the_live_table_shows_every_cell_and_ends_with_nothing_left(config: MakeConfig) -> None:
+    view = View(config(), Console(file=io.StringIO(), width=200))
+    play(view)
+    console = Console(file=io.StringIO(), width=200)
+    console.print(view.render())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(cell.label in text for cell in view.cells.values())
+    assert "27/27 trials" in text
+    assert all(cell.done == cell.total and cell.state == "done" for cell in view.cells.values())
+    assert view.left == 0

@@ -1,0 +1,59 @@
+"""A place that cannot run a study is found before anything starts."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from pathlib import Path
+
+import pytest
+
+from study.preflight import PreflightError, check_place, study_folder, tracking_uri
+from tests.conftest import MakeConfig
+
+
+def test_a_finished_study_is_never_overwritten(config: MakeConfig) -> None:
+    study = config(name="mine")
+    folder = study_folder(study)
+    folder.mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"'mine' was started before and did not finish.*--name mine-2"):
+        study_folder(study)
+    (folder / "finished.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"'mine' is finished.*fairtrial report mine"):
+        study_folder(study)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(config: MakeConfig, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(PreflightError, match="must be writable, but .*file is not"):
+        check_place(config(studies=str(tmp_path / "file" / "studies")))
+
+
+def test_a_good_place_is_left_untouched(config: MakeConfig, tmp_path: Path) -> None:
+    check_place(config())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_silent_tracking_server_is_refused(config: MakeConfig) -> None:
+    with pytest.raises(PreflightError, match=r"MLflow server http://127.0.0.1:9 did not answer"):
+        check_place(config(tracking_uri="http://127.0.0.1:9"))
+
+
+def test_a_tracking_server_that_answers_is_accepted(config: MakeConfig) -> None:
+    class Health(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/health" else 404)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Health)
+    threading.Thread(target=server.handle_request, daemon=True).start()
+    check_place(config(tracking_uri=f"http://127.0.0.1:{server.server_port}"))
+    server.server_close()
+
+
+def test_the_embedded_store_lies_in_the_studies_folder(config: MakeConfig, tmp_path: Path) -> None:
+    assert tracking_uri(config()) == f"sqlite:///{tmp_path / 'studies' / 'mlflow.db'}"
+    assert tracking_uri(config(tracking_uri="http://there")) == "http://there"

@@ -1,0 +1,46 @@
+"""The ranking on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from analysis.tables import Number, Ranking, RankingRow
+from study.printing import print_rankings
+
+DEFAULT = {"recall_at_1": Number(0.25, 0.2, 0.3, "best-on-test"), "map_at_r": Number(0.05, 0.04, 0.06, "best-on-test")}
+HONEST = {"recall_at_1": Number(0.231, 0.2, 0.26, "selected-on-validation"), "map_at_r": Number(0.04, 0.03, 0.05, "selected-on-validation")}
+GAP = {"recall_at_1": Number(-0.019, -0.03, 0.01, "best-on-test")}
+PIXELS = {"raw pixels": {"recall_at_1": Number(0.17, 0.15, 0.19, "untrained"), "map_at_r": Number(0.02, 0.01, 0.03, "untrained")}}
+
+
+def printed(ranking: list[Ranking], width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_rankings(console, ranking)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_row_has_rank_both_setups_and_the_signed_difference() -> None:
+    rows = [RankingRow("triplet", DEFAULT, HONEST, GAP, 1, (1, 2))]
+    text = printed([Ranking("sketches", "tiny", 64, rows, PIXELS, ["a note [with brackets]"])])
+    for part in ("1 [1-2]", "triplet", "25.0*", "5.0*", "23.1 ", "4.0 ", "-1.9* [-3.0, +1.0]", "raw pixels", "17.0", "a note [with brackets]"):
+        assert part in text
+    assert text.index("raw pixels") < text.index("triplet")
+
+
+def test_the_table_fits_eighty_columns() -> None:
+    rows = [RankingRow("multi_similarity", DEFAULT, HONEST, GAP, 1, (1, 2))]
+    text = printed([Ranking("sketches", "tiny", 64, rows, PIXELS)], width=80)
+    assert "multi_similarity" in text
+    assert "-1.9* [-3.0, +1.0]" in text
+
+
+def test_a_loss_without_the_validation_setup_has_no_rank() -> None:
+    text = printed([Ranking("sketches", "tiny", 64, [RankingRow("triplet", DEFAULT, {}, {})], {})])
+    assert "25.0*" in text
+    assert " - " in text
+
+
+def test_nothing_to_rank_is_said() -> None:
+    assert "nothing to rank" in printed([])

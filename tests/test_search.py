@@ -1,0 +1,112 @@
+"""One searcher for all cells: the order of trials, and what is chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray.tune.search import Searcher
+
+from study.config import StudyConfig
+from study.search import StudySearcher
+from tests.conftest import MakeConfig
+
+
+def serve(searcher: StudySearcher, *, slots: int = 1, score: Any = lambda spec: 0.5) -> list[dict[str, Any]]:
+    """Play Tune: keep the slots full, finish the oldest first."""
+    running: list[tuple[str, dict[str, Any]]] = []
+    order: list[dict[str, Any]] = []
+    for number in range(10_000):
+        while len(running) < slots:
+            given = searcher.suggest(f"t{number}-{len(order)}")
+            if given is None or given == Searcher.FINISHED:
+                break
+            assert isinstance(given, dict)
+            running.append((f"t{number}-{len(order)}", given))
+            order.append(given)
+        if not running:
+            assert searcher.suggest("last") == Searcher.FINISHED
+            return order
+        trial_id, given = running.pop(0)
+        searcher.on_trial_complete(trial_id, {"score": score(given["spec"])})
+    raise AssertionError("the searcher never finishes")
+
+
+def phases(order: list[dict[str, Any]], loss: str, protocol: str) -> list[str]:
+    return [given["trial"] for given in order if given["spec"]["cell"]["loss"] == loss and given["spec"]["cell"]["protocol"] == protocol]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_every_cell_gets_its_own_budget(config: MakeConfig, slots: int) -> None:
+    study = config(search_trials=4, seeds=3)
+    order = serve(StudySearcher(study), slots=slots)
+    for loss in study.losses:
+        assert sorted(phases(order, loss, "fixed_validation")) == sorted([f"search-{i}" for i in range(4)] + [f"final-{i}" for i in range(3)])
+        assert sorted(phases(order, loss, "default")) == ["final-0", "final-1", "final-2"]
+    assert len(order) == 4 * (4 + 3 + 3) + 4
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_a_cell_is_searched_before_its_final_trials(config: MakeConfig, slots: int) -> None:
+    order = serve(StudySearcher(config(search_trials=4)), slots=slots)
+    for loss in config().losses:
+        found = phases(order, loss, "fixed_validation")
+        assert [name.startswith("search") for name in found] == sorted([name.startswith("search") for name in found], reverse=True)
+
+
+def test_the_first_trial_of_every_search_is_the_published_setting(config: MakeConfig) -> None:
+    study = config()
+    for given in serve(StudySearcher(study), slots=2):
+        if given["trial"] == "search-0":
+            assert given["spec"]["setting"] == study.published(given["spec"]["cell"]["loss"])
+
+
+def test_cells_take_turns_so_that_each_searcher_learns_before_it_is_asked_again(config: MakeConfig) -> None:
+    order = serve(StudySearcher(config(search_trials=3)), slots=2)
+    searched = [given["cell"] for given in order if given["trial"].startswith("search")]
+    assert all(len(set(searched[i : i + 4])) == 4 for i in range(0, len(searched), 4))
+
+
+def test_no_search_trial_carries_a_test_class(config: MakeConfig) -> None:
+    for given in serve(StudySearcher(config())):
+        assert bool(given["spec"]["splits"][0]["test"]) == given["trial"].startswith("final")
+
+
+def test_final_trials_use_the_best_setting_and_ties_go_to_the_earlier(config: MakeConfig) -> None:
+    study = config(losses=["contrastive"], search_trials=6, strategy="random")
+    score = lambda spec: round(1 - abs(spec["setting"].get("loss.margin", 0) - 0.7), 6)  # noqa: E731
+    order = serve(StudySearcher(study), score=score)
+    tried = [given["spec"]["setting"] for given in order if given["trial"].startswith("search")]
+    best = min(tried, key=lambda setting: abs(setting["loss.margin"] - 0.7))
+    chosen = [g["spec"]["setting"] for g in order if g["trial"].startswith("final") and g["spec"]["cell"]["protocol"] == "fixed_validation"]
+    assert chosen == [best] * study.seeds
+    published = [g["spec"]["setting"] for g in order if g["trial"].startswith("final") and g["spec"]["cell"]["protocol"] == "default"]
+    assert published == [study.published("contrastive")] * study.seeds
+
+
+def test_a_cell_whose_search_failed_altogether_falls_back_to_the_published_setting(config: MakeConfig) -> None:
+    study = config(losses=["triplet"], protocols=["fixed_validation"], baselines=False)
+    searcher = StudySearcher(study)
+    for i in range(study.search_trials):
+        assert isinstance(searcher.suggest(f"t{i}"), dict)
+        searcher.on_trial_complete(f"t{i}", error=True)
+    final = searcher.suggest("final")
+    assert isinstance(final, dict)
+    assert final["spec"]["setting"] == study.published("triplet")
+
+
+def test_a_saved_searcher_goes_on_where_it_was(config: MakeConfig, tmp_path: Path) -> None:
+    def half(study: StudyConfig) -> StudySearcher:
+        searcher = StudySearcher(study)
+        for i in range(5):
+            searcher.suggest(f"t{i}")
+            searcher.on_trial_complete(f"t{i}", {"score": i / 10})
+        return searcher
+
+    study = config(search_trials=5)
+    whole = half(study)
+    whole.save(str(tmp_path / "searcher"))
+    restored = StudySearcher(study)
+    restored.restore(str(tmp_path / "searcher"))
+    assert [given["spec"] for given in serve(restored)] == [given["spec"] for given in serve(whole)]

@@ -1,0 +1,80 @@
+"""Intervals against derivations of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.statistics import ClassSums, bootstrap, interval, rank_intervals
+
+
+def sums(values: np.ndarray, per_class: int = 10) -> ClassSums:
+    """values: (seeds, classes) class means."""
+    return ClassSums(values * per_class, np.full(values.shape[1], float(per_class)))
+
+
+def test_class_sums_of_raw_rows_give_the_plain_mean() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        [{"run_id": run, "class": label, "m": rng.random()} for run in ("a", "b") for label in (3, 7, 9) for _ in range(label)]
+    )
+    found = ClassSums.of(rows, "m")
+    assert found.mean() == pytest.approx(rows["m"].mean())
+    assert found.counts.tolist() == [3, 7, 9]
+
+
+def test_with_one_seed_the_variance_is_that_of_a_mean_over_classes() -> None:
+    values = np.random.default_rng(1).random((1, 40))
+    drawn = bootstrap({"x": sums(values)}, draws=40_000)["x"]
+    assert drawn.var() == pytest.approx(values.var(ddof=1) / 40, rel=0.05)
+
+
+def test_with_equal_classes_the_variance_is_that_of_a_mean_over_seeds() -> None:
+    values = np.tile(np.array([[0.2], [0.5], [0.6]]), (1, 30))
+    drawn = bootstrap({"x": sums(values)}, draws=40_000)["x"]
+    assert drawn.var() == pytest.approx(np.var([0.2, 0.5, 0.6], ddof=1) / 3, rel=0.05)
+
+
+def test_classes_are_weighted_by_their_queries() -> None:
+    group = ClassSums(np.array([[10.0, 0.0]]), np.array([10.0, 30.0]))
+    assert group.mean() == 0.25
+    # Of two classes one is drawn: the worlds are 1 and 0, never the unweighted mean.
+    assert set(bootstrap({"x": group})["x"]) == {0.0, 1.0}
+
+
+def test_shared_classes_make_differences_paired() -> None:
+    classes = np.random.default_rng(2).random((1, 50))
+    worlds = bootstrap({"a": sums(classes), "b": sums(classes + 0.1)})
+    assert np.allclose(worlds["b"] - worlds["a"], 0.1)
+
+
+def test_seeds_of_different_groups_are_drawn_independently() -> None:
+    values = np.tile(np.array([[0.2], [0.5], [0.6]]), (1, 30))
+    worlds = bootstrap({"a": sums(values), "b": sums(values)}, draws=20_000)
+    assert abs(np.corrcoef(worlds["a"], worlds["b"])[0, 1]) < 0.05
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    """200 simulated studies: class effects and seed effects around a known mean."""
+    rng = np.random.default_rng(3)
+    covered = 0
+    for i in range(200):
+        values = 0.3 + rng.normal(0, 0.1, (1, 80)) + rng.normal(0, 0.004, (5, 1)) + rng.normal(0, 0.02, (5, 80))
+        low, high = interval(bootstrap({"x": sums(values)}, draws=600, seed=i)["x"])
+        covered += low <= 0.3 <= high
+    assert 0.90 <= covered / 200 <= 0.99
+
+
+def test_rank_intervals_separate_what_is_far_apart_and_join_what_is_close() -> None:
+    classes = np.random.default_rng(4).random((3, 60))
+    noise = np.random.default_rng(5).normal(0, 0.2, (3, 60))
+    worlds = bootstrap({"best": sums(classes + 0.5), "close": sums(classes + noise), "same": sums(classes)})
+    spans = rank_intervals(worlds)
+    assert spans["best"] == (1, 1)
+    assert spans["close"] == spans["same"] == (2, 3)
+
+
+def test_the_same_rows_give_the_same_interval() -> None:
+    group = {"x": sums(np.random.default_rng(6).random((3, 20)))}
+    assert interval(bootstrap(group)["x"]) == interval(bootstrap(group)["x"])

@@ -1,0 +1,67 @@
+"""One ASHA per cell; the published setting and final trials are never stopped."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from study.stopping import StopPerCell
+from tests.conftest import MakeConfig
+
+
+class Played:
+    """Plays trials against the scheduler without Tune."""
+
+    def __init__(self, scheduler: StopPerCell) -> None:
+        self.scheduler = scheduler
+        self.count = 0
+
+    def trial(self, cell: str, scores: list[float], *, name: str = "search-1", phase: str = "search") -> int:
+        """The epoch at which it was stopped, or its last."""
+        self.count += 1
+        config = {"cell": cell, "trial": name, "spec": {"phase": phase}}
+        trial: Any = SimpleNamespace(trial_id=f"t{self.count}", config=config, is_finished=lambda: False)
+        self.scheduler.on_trial_add(None, trial)
+        for epoch, score in enumerate(scores, start=1):
+            if self.scheduler.on_trial_result(None, trial, {"epoch": epoch, "score": score, "training_iteration": 100 + epoch}) == "STOP":
+                return epoch
+        return len(scores)
+
+
+@pytest.fixture
+def played(config: MakeConfig) -> Played:
+    return Played(StopPerCell(config(epochs=8, grace=2, reduction=2)))
+
+
+CELL = "sketches/tiny-16/triplet/fixed_validation"
+OTHER = "sketches/tiny-16/contrastive/fixed_validation"
+GOOD, BAD, MIDDLING = [0.5] * 7, [0.1] * 7, [0.5, 0.5, 0.5, 0.2, 0.2, 0.2, 0.2]
+
+
+def test_a_hopeless_trial_ends_at_the_first_rung_and_a_middling_one_at_the_second(played: Played) -> None:
+    assert played.trial(CELL, GOOD) == 7
+    assert played.trial(CELL, BAD) == 2
+    assert played.trial(CELL, MIDDLING) == 4
+
+
+def test_cells_do_not_compete(played: Played) -> None:
+    assert played.trial(CELL, GOOD) == 7
+    assert played.trial(OTHER, BAD) == 7
+
+
+def test_the_published_setting_sets_the_bar_but_is_never_stopped(played: Played) -> None:
+    assert played.trial(CELL, GOOD) == 7
+    assert played.trial(CELL, BAD, name="search-0") == 7
+    assert played.trial(CELL, [0.05] * 7) == 2
+
+
+def test_final_trials_are_neither_stopped_nor_counted(played: Played) -> None:
+    assert played.trial(CELL, [0.9] * 7, phase="final") == 7
+    assert played.trial(CELL, BAD) == 7
+    assert played.trial(CELL, [0.01] * 7, phase="final") == 7
+
+
+def test_cells_that_are_not_searched_have_no_asha(config: MakeConfig) -> None:
+    assert StopPerCell(config(epochs=8)).ashas.keys() == {f"sketches/tiny-16/{loss}/fixed_validation" for loss in config().losses}

@@ -1,0 +1,104 @@
+"""What is written in the background is read back whole."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from stores import CLASSES, PER_CLASS, tags, write_study
+
+from analysis.tracking import Tracker, open_store, read_curves, read_queries, read_trials, studies
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_study(tmp_path_factory.mktemp("store"), "written", lambda loss, rule, seed, label, query: (1.0, 0.25))
+
+
+def test_experiment_is_the_study_and_children_hang_under_their_cell(store: str) -> None:
+    client = open_store(store)
+    assert "written" in studies(store)
+    experiment = client.get_experiment_by_name("written")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    cells = {run.info.run_id: run.data.tags["cell"] for run in runs if run.data.tags["kind"] == "cell"}
+    trials = [run for run in runs if run.data.tags["kind"] == "trial"]
+    assert len(cells) == 6
+    assert len(trials) == 4 * 3 + 1 + 3
+    assert all(cells[run.data.tags["mlflow.parentRunId"]] == run.data.tags["cell"] for run in trials)
+    assert {run.info.status for run in runs} == {"FINISHED"}
+
+
+def test_the_trial_frame_has_tags_setting_and_last_metrics(store: str) -> None:
+    frame = read_trials(store, "written")
+    assert len(frame) == 16
+    assert set(frame["setting"].map(str)) == {"{'margin': 0.1}"}
+    assert set(frame["select/recall_at_1"]) == {0.6}
+    assert frame.loc[frame["rule"] == "best-on-test", "peeks"].all()
+    assert not frame.loc[frame["rule"] != "best-on-test", "peeks"].any()
+
+
+def test_curves_have_every_epoch_once(store: str) -> None:
+    curves = read_curves(store, "written", ("select/recall_at_1",))
+    assert len(curves) == 16 * 2
+    assert curves.groupby("run_id")["epoch"].apply(list).map(tuple).unique().tolist() == [(1, 2)]
+
+
+def test_queries_come_back_with_their_run(store: str) -> None:
+    runs = read_trials(store, "written")["run_id"].tolist()[:2]
+    queries = read_queries(store, runs)
+    assert len(queries) == 2 * CLASSES * PER_CLASS
+    assert set(queries["run_id"]) == set(runs)
+    assert queries["map_at_r"].eq(0.25).all()
+
+
+def test_an_unknown_study_is_named(store: str) -> None:
+    with pytest.raises(ValueError, match="no study 'nothing'"):
+        read_trials(store, "nothing")
+
+
+def test_the_same_study_is_never_written_twice(store: str) -> None:
+    tracker = Tracker(store, "written", artifacts=None)
+    with pytest.raises(ValueError, match="already has an experiment 'written'"):
+        tracker.wait_until_ready()
+
+
+def test_a_run_that_nobody_ended_is_killed(store: str, tmp_path: Path) -> None:
+    tracker = Tracker(store, "left", artifacts=tmp_path)
+    about = tags("triplet", "default", "best-on-test")
+    tracker.start_cell("cell", params={}, tags=about, files={})
+    more = {"trial": "final-0", "phase": "final", "seed": 0}
+    tracker.start_trial("t", cell="cell", name="t", params={}, tags=about | more, files={})
+    tracker.close()
+    assert read_trials(store, "left")["status"].tolist() == ["KILLED"]
+
+
+def test_a_call_never_waits_for_the_store(store: str, tmp_path: Path) -> None:
+    tracker = Tracker(store, "slow", artifacts=tmp_path)
+    tracker.wait_until_ready()
+    gate = threading.Event()
+    tracker._jobs.put(lambda: assert_opened(gate))
+    tracker.start_cell("cell", params={}, tags=tags("triplet", "default", "best-on-test"), files={})
+    for step in range(200):
+        tracker.log("cell", {"select/recall_at_1": step / 200}, step=step)
+    assert tracker._jobs.qsize() >= 200  # nothing was written yet, and still every call returned
+    gate.set()
+    tracker.close()
+    client = open_store(store)
+    experiment = client.get_experiment_by_name("slow")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert len(client.get_metric_history(run.info.run_id, "select/recall_at_1")) == 200
+
+
+def assert_opened(gate: threading.Event) -> None:
+    assert gate.wait(60)
+
+
+def test_a_failing_store_is_told_at_the_end_and_not_before(store: str, tmp_path: Path) -> None:
+    tracker = Tracker(store, "fails", artifacts=tmp_path)
+    tracker.log("never started", {"x": 1.0})
+    tracker.log("never started", {"x": 2.0})
+    with pytest.raises(KeyError):
+        tracker.close()

@@ -1,0 +1,62 @@
+"""Small specs and batches for the tests of trainables/."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from search_spaces import LOSSES
+from trainables.contract import UNTRAINED, Cell, EpochRow, Split, Training, TrialSpec
+
+SPLIT = Split(train=tuple(range(12)), select=tuple(range(12, 16)), test=tuple(range(100, 106)))
+METRICS = ("recall_at_1", "recall_at_4", "precision_at_4", "r_precision", "map_at_r")
+
+TRAINING = Training(
+    epochs=3,
+    batch_size=20,
+    images_per_class=5,
+    steps_per_epoch=2,
+    learning_rate=2e-3,
+    weight_decay=1e-4,
+    lr_step=10,
+    lr_gamma=0.5,
+    warm_up=0,
+    max_shift=2,
+    flip=True,
+    metrics=METRICS,
+    select_metric="map_at_r",
+)
+
+
+def search(loss: str = "contrastive", *, seed: int = 0, backbone: str = "tiny", setting: dict[str, float] | None = None, **training: Any):
+    """A search trial on SPLIT without its test classes, with the card's defaults unless told."""
+    defaults = {} if loss == UNTRAINED else LOSSES[loss].defaults
+    return TrialSpec(
+        cell=Cell("sketches", backbone, 8, loss, "single"),
+        phase="search",
+        rule="selected-on-validation",
+        seed=seed,
+        splits=(SPLIT.sealed(),),
+        training=replace(TRAINING, **training),
+        setting={f"loss.{name}": value for name, value in {**defaults, **(setting or {})}.items()},
+    )
+
+
+def final(loss: str = "contrastive", **kwargs: Any) -> TrialSpec:
+    """The same as a final trial, test classes and all."""
+    return replace(search(loss, **kwargs), phase="final", splits=(SPLIT,))
+
+
+def timeless(row: EpochRow) -> EpochRow:
+    """The row without the one field that no seed fixes."""
+    return replace(row, seconds=0.0)
+
+
+def batch(seed: int, *, classes: int = 4, per_class: int = 3, size: int = 5) -> tuple[Tensor, Tensor]:
+    """Random float64 embeddings that lean towards their class a little, in shuffled order, and their labels."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(classes).repeat(per_class)[torch.randperm(classes * per_class, generator=generator)]
+    centres = torch.randn(classes, size, generator=generator, dtype=torch.float64)
+    noise = torch.randn(len(labels), size, generator=generator, dtype=torch.float64)
+    return centres[labels] * 0.7 + noise, labels

@@ -1,0 +1,1 @@
+"""What the finished trials say: tracking, tables, statistics, figures, report."""

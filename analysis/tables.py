@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from analysis.statistics import LEVEL, ClassSums, bootstrap, interval, rank_intervals
-from analysis.tracking import read_queries, read_trials
+from analysis.statistics import LEVEL, ClassSums, Floats, bootstrap, interval, rank_intervals
+from analysis.tracking import StudyRows
 
 SETTING_AXES = ["dataset", "backbone", "embedding_size"]
 METRICS = ("recall_at_1", "map_at_r")
-HONEST = "selected-on-validation"
+HONEST, PEEKING = "selected-on-validation", "best-on-test"
+
+Who = tuple[str, str]  # loss or baseline, and rule
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Number:
 
     @property
     def peeks(self) -> bool:
-        return self.rule == "best-on-test"
+        return self.rule == PEEKING
 
     def percent(self) -> str:
         return f"{100 * self.value:.1f}{'*' if self.peeks else ''}"
@@ -61,82 +62,77 @@ class Ranking:
     rows: list[RankingRow]
     baselines: dict[str, dict[str, Number]]
     notes: list[str] = field(default_factory=list)
+    worlds: dict[str, Floats] = field(default_factory=dict, repr=False)  # Recall@1 of losses and baselines in shared worlds; nothing peeks
 
 
-def rankings(uri: str, study: str) -> list[Ranking]:
+def rankings(rows: StudyRows) -> list[Ranking]:
     """One ranking per dataset, backbone and embedding size of the study."""
-    trials = read_trials(uri, study)
-    if trials.empty:
+    finals = rows.finals
+    if finals.empty:
         return []
-    finals = trials[(trials["phase"] == "final") & (trials["status"] == "FINISHED")]
-    trained = finals[finals["rule"] != "untrained"]
-    untrained = finals[finals["rule"] == "untrained"]
-    queries = read_queries(uri, finals["run_id"].tolist())
+    trained, untrained = finals[finals["rule"] != "untrained"], finals[finals["rule"] == "untrained"]
     found = []
-    for (dataset, backbone, size), group in trained.groupby(SETTING_AXES, sort=False):
-        theirs = untrained[(untrained["dataset"] == dataset) & untrained["backbone"].isin(["pixels", backbone])]
-        theirs = theirs[(theirs["backbone"] == "pixels") | (theirs["embedding_size"] == size)]
-        found.append(_ranking(str(dataset), str(backbone), int(str(size)), group, theirs, queries))
+    for place in trained[SETTING_AXES].drop_duplicates().itertuples(index=False):
+        dataset, backbone, size = str(place[0]), str(place[1]), int(place[2])
+        here = (trained["dataset"] == dataset) & (trained["backbone"] == backbone) & (trained["embedding_size"] == size)
+        same = (untrained["backbone"] == backbone) & (untrained["embedding_size"] == size)
+        theirs = untrained[(untrained["dataset"] == dataset) & (same | (untrained["backbone"] == "pixels"))]
+        found.append(_ranking(dataset, backbone, size, trained[here], theirs, rows.queries))
     return found
 
 
 def _ranking(dataset: str, backbone: str, size: int, finals: pd.DataFrame, untrained: pd.DataFrame, queries: pd.DataFrame) -> Ranking:
-    numbers: dict[str, dict[tuple[str, str], Number]] = {}
-    worlds: dict[str, dict[tuple[str, str], Any]] = {}
+    """All losses, both setups and the baselines in the same resampled worlds, so that every comparison is paired."""
+    runs: dict[Who, pd.Series[str]] = {
+        (str(loss), str(rule)): cell["run_id"] for (loss, rule), cell in finals.groupby(["loss", "rule"], sort=False)
+    }
+    runs |= {(_baseline(str(name)), "untrained"): cell["run_id"] for name, cell in untrained.groupby("backbone", sort=False)}
+    numbers: dict[str, dict[Who, Number]] = {}
+    worlds: dict[str, dict[Who, Floats]] = {}
     for metric in METRICS:
-        groups = {
-            (str(loss), str(rule)): ClassSums.of(queries[queries["run_id"].isin(cell["run_id"])], metric)
-            for (loss, rule), cell in finals.groupby(["loss", "rule"], sort=False)
-        }
+        groups = {who: ClassSums.of(queries[queries["run_id"].isin(ids)], metric) for who, ids in runs.items()}
         worlds[metric] = bootstrap(groups)
         numbers[metric] = {
-            key: Number(group.mean(), *interval(worlds[metric][key]), rule=key[1], seeds=len(group.sums)) for key, group in groups.items()
+            who: Number(group.mean(), *interval(worlds[metric][who]), rule=who[1], seeds=len(group.sums)) for who, group in groups.items()
         }
     rows = [_row(loss, numbers, worlds) for loss in finals["loss"].unique()]
-    return Ranking(dataset, backbone, size, _ranked(rows, worlds["recall_at_1"]), _baselines(untrained, queries), _notes(finals))
+    baselines = {who[0]: {metric: numbers[metric][who] for metric in METRICS} for who in runs if who[1] == "untrained"}
+    honest = {who[0]: drawn for who, drawn in worlds["recall_at_1"].items() if who[1] != PEEKING}
+    return Ranking(dataset, backbone, size, _ranked(rows, honest), baselines, _notes(finals), honest)
 
 
-def _row(loss: str, numbers: dict[str, dict[tuple[str, str], Number]], worlds: dict[str, dict[tuple[str, str], Any]]) -> RankingRow:
-    sides: dict[str, dict[str, Number]] = {}
-    for side, rule in (("default", "best-on-test"), ("validation", HONEST)):
-        sides[side] = {metric: found[loss, rule] for metric, found in numbers.items() if (loss, rule) in found}
+def _baseline(backbone: str) -> str:
+    return "raw pixels" if backbone == "pixels" else f"untrained {backbone}"
+
+
+def _row(loss: str, numbers: dict[str, dict[Who, Number]], worlds: dict[str, dict[Who, Floats]]) -> RankingRow:
+    default, validation = (
+        {metric: found[loss, rule] for metric, found in numbers.items() if (loss, rule) in found} for rule in (PEEKING, HONEST)
+    )
     difference = {}
-    for metric in sides["default"].keys() & sides["validation"].keys():
-        drawn = worlds[metric][loss, HONEST] - worlds[metric][loss, "best-on-test"]
-        value = sides["validation"][metric].value - sides["default"][metric].value
+    for metric in default.keys() & validation.keys():
+        drawn = worlds[metric][loss, HONEST] - worlds[metric][loss, PEEKING]
         # One side of it was chosen with test feedback, so the difference carries the mark.
-        difference[metric] = Number(value, *interval(drawn), rule="best-on-test")
-    return RankingRow(loss, sides["default"], sides["validation"], difference)
+        difference[metric] = Number(validation[metric].value - default[metric].value, *interval(drawn), rule=PEEKING)
+    return RankingRow(loss, default, validation, difference)
 
 
-def _ranked(rows: list[RankingRow], worlds: dict[tuple[str, str], Any]) -> list[RankingRow]:
+def _ranked(rows: list[RankingRow], worlds: dict[str, Floats]) -> list[RankingRow]:
     """Best first by the validation setup; a loss without it is listed last and has no rank."""
     honest = sorted((row for row in rows if row.validation), key=lambda row: -row.validation["recall_at_1"].value)
-    spans = rank_intervals({row.loss: worlds[row.loss, HONEST] for row in honest}) if honest else {}
-    ranked = [
-        RankingRow(row.loss, row.default, row.validation, row.difference, rank, spans[row.loss]) for rank, row in enumerate(honest, start=1)
-    ]
+    spans = rank_intervals({row.loss: worlds[row.loss] for row in honest}) if honest else {}
+    ranked = [replace(row, rank=rank, rank_interval=spans[row.loss]) for rank, row in enumerate(honest, start=1)]
     rest = sorted((row for row in rows if not row.validation), key=lambda row: -row.default["recall_at_1"].value)
     return ranked + rest
-
-
-def _baselines(untrained: pd.DataFrame, queries: pd.DataFrame) -> dict[str, dict[str, Number]]:
-    found: dict[str, dict[str, Number]] = {}
-    for backbone, cell in untrained.groupby("backbone", sort=False):
-        name = "raw pixels" if backbone == "pixels" else f"untrained {backbone}"
-        for metric in METRICS:
-            sums = ClassSums.of(queries[queries["run_id"].isin(cell["run_id"])], metric)
-            number = Number(sums.mean(), *interval(bootstrap({0: sums})[0]), rule="untrained", seeds=len(sums.sums))
-            found.setdefault(name, {})[metric] = number
-    return found
 
 
 def _notes(finals: pd.DataFrame) -> list[str]:
     seeds = finals.groupby(["loss", "rule"])["seed"].nunique()
     spread = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    spread += " seed" if seeds.max() == 1 else " seeds"
     notes = [
         "* chosen with test feedback: its epoch was picked on the test classes. Never compare it with a number without the mark.",
-        f"[low, high]: {LEVEL:.0%} interval, bootstrap over test classes and {spread} seeds (n - 1 of n drawn); "
+        f"[low, high]: {LEVEL:.0%} interval, bootstrap over test classes and {spread} (n - 1 of n drawn); "
         "the split and the searched setting are held fixed.",
         "Rank: by validation-setup Recall@1; in brackets the ranks that the same interval allows.",
     ]

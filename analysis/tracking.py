@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 PARENT = "mlflow.parentRunId"
 QUERIES = "queries.csv"
+CURVES = ("select/", "seconds")  # metrics whose every epoch is read back
 SETTING = "loss."  # params with this prefix are the trial's setting
 
 
@@ -36,6 +38,25 @@ def open_store(uri: str) -> MlflowClient:
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     return MlflowClient(uri)
+
+
+@dataclass(frozen=True)
+class StudyRows:
+    """A study as frames. trials: one row per trial (what it was, its setting, how it ended, its last metrics);
+    curves: one row per trial, epoch and metric; queries: one row per final trial and test query.
+    """
+
+    name: str
+    trials: pd.DataFrame
+    curves: pd.DataFrame
+    queries: pd.DataFrame
+
+    @property
+    def finals(self) -> pd.DataFrame:
+        """Final trials that finished."""
+        if self.trials.empty:
+            return self.trials
+        return self.trials[(self.trials["phase"] == "final") & (self.trials["status"] == "FINISHED")]
 
 
 class Tracker:
@@ -78,11 +99,14 @@ class Tracker:
         self._jobs.put(job)
 
     def log(self, key: str, metrics: Mapping[str, float], *, step: int = 0) -> None:
-        from mlflow.entities import Metric
+        now, points = int(time.time() * 1000), dict(metrics)
 
-        now = int(time.time() * 1000)
-        points = [Metric(name, float(value), now, step) for name, value in metrics.items()]
-        self._jobs.put(lambda: self._client.log_batch(self._runs[key], metrics=points))
+        def job() -> None:
+            from mlflow.entities import Metric
+
+            self._client.log_batch(self._runs[key], metrics=[Metric(name, float(value), now, step) for name, value in points.items()])
+
+        self._jobs.put(job)
 
     def end(self, key: str, status: Status, *, tags: Mapping[str, Any] | None = None, files: Sequence[Path] = ()) -> None:
         """files: copied to the run."""
@@ -148,36 +172,36 @@ def studies(uri: str) -> list[str]:
     return [experiment.name for experiment in found if experiment.name != "Default"]
 
 
-def read_trials(uri: str, study: str) -> pd.DataFrame:
-    """One row per trial: what it was (tags), its setting, how it ended, and its last metrics."""
-    rows = [_trial_row(run) for run in _runs(open_store(uri), study)]
-    frame = pd.DataFrame(rows)
-    return frame.sort_values(["start", "trial"], ignore_index=True) if len(frame) else frame
-
-
-def read_curves(uri: str, study: str, metrics: tuple[str, ...]) -> pd.DataFrame:
-    """One row per trial, epoch and metric."""
+def read_study(uri: str, study: str) -> StudyRows:
+    """Everything that tables, figures and the page are made of."""
     client = open_store(uri)
+    runs = _runs(client, study)
+    trials = pd.DataFrame([_trial_row(run) for run in runs])
+    if len(trials):
+        trials = trials.sort_values(["start", "trial"], ignore_index=True)
+    return StudyRows(study, trials, _curves(client, runs), _queries(client, runs))
+
+
+def _curves(client: MlflowClient, runs: list[Run]) -> pd.DataFrame:
     rows = [
         {"run_id": run.info.run_id, "metric": name, "epoch": point.step, "value": point.value}
-        for run in _runs(client, study)
-        for name in metrics
-        if name in run.data.metrics
+        for run in runs
+        for name in run.data.metrics
+        if name.startswith(CURVES)
         for point in client.get_metric_history(run.info.run_id, name)
     ]
     return pd.DataFrame(rows, columns=["run_id", "metric", "epoch", "value"])
 
 
-def read_queries(uri: str, run_ids: list[str]) -> pd.DataFrame:
-    """One row per test query of these final trials."""
-    client = open_store(uri)
+def _queries(client: MlflowClient, runs: list[Run]) -> pd.DataFrame:
+    parts = []
     with tempfile.TemporaryDirectory() as folder:
-        parts = []
-        for run_id in run_ids:
-            (target := Path(folder, run_id)).mkdir()
-            frame = pd.read_csv(client.download_artifacts(run_id, QUERIES, str(target)))
-            parts.append(frame.assign(run_id=run_id))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        for run in runs:
+            if run.data.tags["phase"] == "final" and run.info.status == "FINISHED":
+                (target := Path(folder, run.info.run_id)).mkdir()
+                file = client.download_artifacts(run.info.run_id, QUERIES, str(target))
+                parts.append(pd.read_csv(file).assign(run_id=run.info.run_id))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["run_id", "class"])
 
 
 def _runs(client: MlflowClient, study: str) -> list[Run]:

@@ -90,6 +90,8 @@ class StudyConfig(BaseModel):
                 pick(table, name, what)
         for name in (*self.metrics, self.select_metric):
             check_metric(name)
+        if not {"recall_at_1", "map_at_r"} <= set(self.metrics):
+            raise ValueError(f"metrics must hold recall_at_1 and map_at_r, which rank the losses, but got {', '.join(self.metrics)}.")
         if self.select_metric not in self.metrics:
             raise ValueError(f"select_metric={self.select_metric} must be measured; add it to metrics ({', '.join(self.metrics)}).")
         return self

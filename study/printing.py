@@ -1,13 +1,16 @@
 """The ranking on a terminal."""
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from analysis.tables import Number, Ranking, RankingRow
 
-HEADERS = ("default\nR@1", "default\nMAP@R", "validation\nR@1", "validation\nMAP@R", "difference\nR@1 [95 %]")
+HEADERS = ("default\nR@1", "default\nMAP@R", "valid.\nR@1", "valid.\nMAP@R", "difference\nR@1 [95 %]")
+SETUPS = (
+    "default: published setting, epoch chosen on the test classes. valid.: setting and epoch chosen on held-out train classes. "
+    "difference: valid. minus default."
+)
 
 
 def print_rankings(console: Console, rankings: list[Ranking]) -> None:
@@ -18,17 +21,23 @@ def print_rankings(console: Console, rankings: list[Ranking]) -> None:
 
 
 def _print(console: Console, ranking: Ranking) -> None:
-    console.print(f"\n{ranking.dataset}, {ranking.backbone}, {ranking.embedding_size} dimensions: scores on the test classes, in percent", style="bold")
+    console.print(
+        f"\n{ranking.dataset}, {ranking.backbone}, {ranking.embedding_size} dimensions: scores on the test classes, in percent",
+        style="bold",
+    )
     for name, numbers in ranking.baselines.items():
         console.print(f"  {name:<18} Recall@1 {_text(numbers, 'recall_at_1'):>4}   MAP@R {_text(numbers, 'map_at_r'):>4}", highlight=False)
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("rank", no_wrap=True)
     table.add_column("loss", no_wrap=True)
     for header in HEADERS:
         table.add_column(header, justify="right", no_wrap=True)
     for row in ranking.rows:
         table.add_row(*(Text(cell) for cell in _cells(row)))
+    console.print()
     console.print(table)
+    console.print()
+    console.print(Text(SETUPS, style="dim"))
     for note in ranking.notes:
         console.print(Text(note, style="dim"))
 

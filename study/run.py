@@ -18,7 +18,7 @@ from ray.tune.experiment import Trial
 
 from analysis.report import write_report
 from analysis.tables import Ranking, rankings
-from analysis.tracking import Tracker
+from analysis.tracking import Tracker, read_study
 from study.config import StudyConfig
 from study.live import View
 from study.preflight import check_place, study_folder, tracking_uri
@@ -72,8 +72,10 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     if interrupted:
         return Finished(folder, uri, total, recorder.failed, interrupted, [], None)
     (folder / "finished.json").write_text(json.dumps({"trials": total, "failed": recorder.failed}))
-    page = write_report(uri, config.name, folder, config_yaml(config))
-    return Finished(folder, uri, total, recorder.failed, interrupted, rankings(uri, config.name), page)
+    rows = read_study(uri, config.name)
+    found = rankings(rows)
+    page = write_report(rows, found, folder=folder, config_yaml=config_yaml(config))
+    return Finished(folder, uri, total, recorder.failed, interrupted, found, page)
 
 
 class Recorder(Callback):

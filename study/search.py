@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
+from ray import cloudpickle
 from ray.tune.search import Searcher
 
 from study.config import StudyConfig

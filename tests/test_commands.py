@@ -139,6 +139,8 @@ def test_doctor_says_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_console_script_and_the_module_are_the_same(tmp_path: Path) -> None:
     module = subprocess.run([sys.executable, "-m", "study", "--help"], capture_output=True, text=True, check=True, cwd=tmp_path)
-    script = subprocess.run([str(Path(sys.executable).parent / "fairtrial"), "--help"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    script = subprocess.run(
+        [str(Path(sys.executable).parent / "fairtrial"), "--help"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert module.stdout == script.stdout
     assert "run" in script.stdout

@@ -53,7 +53,9 @@ def test_a_missing_key_is_named() -> None:
 
 
 def test_one_value_several_and_comma_separated_text_mean_the_same() -> None:
-    assert make(quickstart() | {"losses": "triplet, contrastive"}).losses == make(quickstart() | {"losses": ["triplet", "contrastive"]}).losses
+    assert (
+        make(quickstart() | {"losses": "triplet, contrastive"}).losses == make(quickstart() | {"losses": ["triplet", "contrastive"]}).losses
+    )
     assert make(quickstart() | {"embedding_size": 16}).embedding_size == (16,)
 
 

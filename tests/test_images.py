@@ -19,12 +19,10 @@ def colour() -> Dataset:
 
 
 def slowly_moved(image: np.ndarray, draw: np.ndarray, *, max_shift: int, flip: bool) -> np.ndarray:
-    """The same look, one pixel at a time: shift first, black beyond the border; then mirror."""
+    """The same look, one pixel at a time: mirrored, then shifted, black beyond the border."""
     channels, height, width = image.shape
     down, across = (int(np.floor(value * (2 * max_shift + 1))) - max_shift for value in draw[:2])
     source = image[:, :, ::-1] if flip and draw[2] < 0.5 else image
-    sign = -1 if flip and draw[2] < 0.5 else 1
-    assert sign in (-1, 1)
     result = np.zeros((channels, height, width), dtype=np.float32)
     for c in range(channels):
         for y in range(height):

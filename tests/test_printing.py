@@ -24,7 +24,18 @@ def printed(ranking: list[Ranking], width: int = 120) -> str:
 def test_a_row_has_rank_both_setups_and_the_signed_difference() -> None:
     rows = [RankingRow("triplet", DEFAULT, HONEST, GAP, 1, (1, 2))]
     text = printed([Ranking("sketches", "tiny", 64, rows, PIXELS, ["a note [with brackets]"])])
-    for part in ("1 [1-2]", "triplet", "25.0*", "5.0*", "23.1 ", "4.0 ", "-1.9* [-3.0, +1.0]", "raw pixels", "17.0", "a note [with brackets]"):
+    for part in (
+        "1 [1-2]",
+        "triplet",
+        "25.0*",
+        "5.0*",
+        "23.1 ",
+        "4.0 ",
+        "-1.9* [-3.0, +1.0]",
+        "raw pixels",
+        "17.0",
+        "a note [with brackets]",
+    ):
         assert part in text
     assert text.index("raw pixels") < text.index("triplet")
 

@@ -42,7 +42,9 @@ def test_every_cell_gets_its_own_budget(config: MakeConfig, slots: int) -> None:
     study = config(search_trials=4, seeds=3)
     order = serve(StudySearcher(study), slots=slots)
     for loss in study.losses:
-        assert sorted(phases(order, loss, "fixed_validation")) == sorted([f"search-{i}" for i in range(4)] + [f"final-{i}" for i in range(3)])
+        assert sorted(phases(order, loss, "fixed_validation")) == sorted(
+            [f"search-{i}" for i in range(4)] + [f"final-{i}" for i in range(3)]
+        )
         assert sorted(phases(order, loss, "default")) == ["final-0", "final-1", "final-2"]
     assert len(order) == 4 * (4 + 3 + 3) + 4
 

@@ -73,5 +73,8 @@ def test_hyperopt_comes_closer_than_random() -> None:
     def distance(settings: list[Setting]) -> float:
         return sum(abs(s["loss.margin"] - 0.2) + abs(s["loss.scale"] - 10) / 100 for s in settings[-10:]) / 10
 
-    pairs = [[distance(drive(STRATEGIES[name](SPACE, first=FIRST, trials=40, seed=seed), 40)) for name in ("hyperopt", "random")] for seed in range(3)]
+    pairs = [
+        [distance(drive(STRATEGIES[name](SPACE, first=FIRST, trials=40, seed=seed), 40)) for name in ("hyperopt", "random")]
+        for seed in range(3)
+    ]
     assert sum(tpe for tpe, _ in pairs) < 0.7 * sum(blind for _, blind in pairs)

@@ -8,7 +8,7 @@ import pytest
 from stores import CLASSES, PER_CLASS, write_study
 
 from analysis.tables import Ranking, rankings
-from analysis.tracking import Tracker
+from analysis.tracking import Tracker, read_study
 
 BASE = {("triplet", "best-on-test"): 4, ("triplet", "selected-on-validation"): 3, ("contrastive", "best-on-test"): 2,
         ("contrastive", "selected-on-validation"): 1, ("untrained", "untrained"): 0}  # fmt: skip
@@ -22,7 +22,7 @@ def score(loss: str, rule: str, seed: int, label: int, query: int) -> tuple[floa
 
 @pytest.fixture(scope="module")
 def ranking(tmp_path_factory: pytest.TempPathFactory) -> Ranking:
-    (found,) = rankings(write_study(tmp_path_factory.mktemp("store"), "s", score), "s")
+    (found,) = rankings(read_study(write_study(tmp_path_factory.mktemp("store"), "s", score), "s"))
     return found
 
 
@@ -73,4 +73,4 @@ def test_notes_say_what_the_mark_and_the_interval_mean(ranking: Ranking) -> None
 def test_an_empty_study_has_no_ranking(tmp_path: Path) -> None:
     tracker = Tracker(f"sqlite:///{tmp_path / 'mlflow.db'}", "empty", artifacts=None)
     tracker.close()
-    assert rankings(f"sqlite:///{tmp_path / 'mlflow.db'}", "empty") == []
+    assert rankings(read_study(f"sqlite:///{tmp_path / 'mlflow.db'}", "empty")) == []

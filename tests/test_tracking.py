@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 from stores import CLASSES, PER_CLASS, tags, write_study
 
-from analysis.tracking import Tracker, open_store, read_curves, read_queries, read_trials, studies
+from analysis.tracking import StudyRows, Tracker, open_store, read_study, studies
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_study(tmp_path_factory.mktemp("store"), "written", lambda loss, rule, seed, label, query: (1.0, 0.25))
+
+
+@pytest.fixture(scope="module")
+def rows(store: str) -> StudyRows:
+    return read_study(store, "written")
 
 
 def test_experiment_is_the_study_and_children_hang_under_their_cell(store: str) -> None:
@@ -30,8 +35,8 @@ def test_experiment_is_the_study_and_children_hang_under_their_cell(store: str) 
     assert {run.info.status for run in runs} == {"FINISHED"}
 
 
-def test_the_trial_frame_has_tags_setting_and_last_metrics(store: str) -> None:
-    frame = read_trials(store, "written")
+def test_the_trial_frame_has_tags_setting_and_last_metrics(rows: StudyRows) -> None:
+    frame = rows.trials
     assert len(frame) == 16
     assert set(frame["setting"].map(str)) == {"{'margin': 0.1}"}
     assert set(frame["select/recall_at_1"]) == {0.6}
@@ -39,23 +44,21 @@ def test_the_trial_frame_has_tags_setting_and_last_metrics(store: str) -> None:
     assert not frame.loc[frame["rule"] != "best-on-test", "peeks"].any()
 
 
-def test_curves_have_every_epoch_once(store: str) -> None:
-    curves = read_curves(store, "written", ("select/recall_at_1",))
+def test_curves_have_every_epoch_once(rows: StudyRows) -> None:
+    curves = rows.curves[rows.curves["metric"] == "select/recall_at_1"]
     assert len(curves) == 16 * 2
     assert curves.groupby("run_id")["epoch"].apply(list).map(tuple).unique().tolist() == [(1, 2)]
 
 
-def test_queries_come_back_with_their_run(store: str) -> None:
-    runs = read_trials(store, "written")["run_id"].tolist()[:2]
-    queries = read_queries(store, runs)
-    assert len(queries) == 2 * CLASSES * PER_CLASS
-    assert set(queries["run_id"]) == set(runs)
-    assert queries["map_at_r"].eq(0.25).all()
+def test_queries_come_back_with_their_run(rows: StudyRows) -> None:
+    assert set(rows.queries["run_id"]) == set(rows.finals["run_id"])
+    assert rows.queries.groupby("run_id").size().eq(CLASSES * PER_CLASS).all()
+    assert rows.queries["map_at_r"].eq(0.25).all()
 
 
 def test_an_unknown_study_is_named(store: str) -> None:
     with pytest.raises(ValueError, match="no study 'nothing'"):
-        read_trials(store, "nothing")
+        read_study(store, "nothing")
 
 
 def test_the_same_study_is_never_written_twice(store: str) -> None:
@@ -71,7 +74,7 @@ def test_a_run_that_nobody_ended_is_killed(store: str, tmp_path: Path) -> None:
     more = {"trial": "final-0", "phase": "final", "seed": 0}
     tracker.start_trial("t", cell="cell", name="t", params={}, tags=about | more, files={})
     tracker.close()
-    assert read_trials(store, "left")["status"].tolist() == ["KILLED"]
+    assert read_study(store, "left").trials["status"].tolist() == ["KILLED"]
 
 
 def test_a_call_never_waits_for_the_store(store: str, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""How one configuration is trained and measured."""

@@ -22,13 +22,15 @@ def report(
         folder = _folder(Path(studies), study)
         text = (folder / "config.yaml").read_text()
         config = make(yaml.safe_load(text) | {"studies": studies})
-    from analysis.report import ranking_json, write_report
-
+    from analysis.exports import ranking_json
+    from analysis.report import write_report
     from analysis.tables import rankings
+    from analysis.tracking import read_study
 
-    uri = tracking_uri(config)
-    found = rankings(uri, config.name)
-    page = write_report(uri, config.name, folder, text)
+    with one_sentence():
+        rows = read_study(tracking_uri(config), config.name)
+    found = rankings(rows)
+    page = write_report(rows, found, folder=folder, config_yaml=text)
     if as_json:
         print(json.dumps(ranking_json(found), indent=1))
         return

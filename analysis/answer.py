@@ -1,0 +1,70 @@
+"""What a ranking says in sentences, and no more than its intervals allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analysis.statistics import Floats, interval
+from analysis.tables import Ranking, RankingRow
+
+
+def answer(ranking: Ranking | None, *, tuned: bool) -> list[str]:
+    """What the ranking says, and no more: who is first, who cannot be told apart from it, and whether baselines are beaten."""
+    if ranking is None:
+        return ["No final trial has finished, so there is nothing to rank."]
+    honest = [row for row in ranking.rows if row.rank]
+    if not honest:
+        return ["Only the default setup was run: it chose its epochs on the test classes, so no loss is ranked."]
+    return [_first(honest, ranking.worlds, tuned=tuned), *_against_baselines(ranking, honest), *_by_default(ranking)]
+
+
+def _first(honest: list[RankingRow], worlds: Mapping[str, Floats], *, tuned: bool) -> str:
+    best, others = honest[0], [row.loss for row in honest[1:]]
+    number = best.validation["recall_at_1"]
+    span = f"[{100 * number.low:.1f},\u00a0{100 * number.high:.1f}]"  # no line break inside
+    score = f"a test Recall@1 of {number.percent()}\u00a0% {span}"
+    how = "After fair tuning" if tuned else "Without a search and with epochs chosen on held-out classes"
+    if not others:
+        return f"{how}, {best.loss}, the only loss here, has {score}."
+    near = [loss for loss in others if not _ahead(worlds, best.loss, loss)]
+    if not near:
+        return f"{how}, {best.loss} is first with {score}, and every other loss is behind it beyond chance."
+    if near == others and len(others) > 1:
+        return f"{how}, {best.loss} is first with {score}, but no other loss can be told apart from it: the order at the top may be chance."
+    return f"{how}, {best.loss} is first with {score}; it cannot be told apart from {_listed(near)}."
+
+
+def _against_baselines(ranking: Ranking, honest: list[RankingRow]) -> list[str]:
+    beaten, said = [], []
+    for name, numbers in ranking.baselines.items():
+        baseline = f"{name} ({numbers['recall_at_1'].percent()} %)"
+        short = [row.loss for row in honest if not _ahead(ranking.worlds, row.loss, name)]
+        if not short:
+            beaten.append(baseline)
+        elif len(short) == len(honest):
+            said.append(f"No loss is shown to beat {baseline}.")
+        else:
+            said.append(f"Not shown to beat {baseline}: {_listed(short)}.")
+    return ([f"Every loss beats {_listed(beaten)}."] if beaten else []) + said
+
+
+def _by_default(ranking: Ranking) -> list[str]:
+    """What the literature's habit would have printed: the reason for this page."""
+    rows = [row for row in ranking.rows if row.default]
+    paired = [row for row in rows if row.difference]
+    if len(rows) < 2 or not paired:
+        return []
+    top = max(rows, key=lambda row: row.default["recall_at_1"].value)
+    same = "also puts" if top.rank == 1 else "would have put"
+    moved = [row.loss for row in paired if row.difference["recall_at_1"].low > 0 or row.difference["recall_at_1"].high < 0]
+    peeked = f"{top.loss} first ({top.default['recall_at_1'].percent()} %)"
+    return [f"The default setup, which peeks, {same} {peeked}; the setups differ beyond chance for {_listed(moved or ['no loss'])}."]
+
+
+def _ahead(worlds: Mapping[str, Floats], one: str, other: str) -> bool:
+    """Whether the paired difference leaves out zero."""
+    return interval(worlds[one] - worlds[other])[0] > 0
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

@@ -1,0 +1,46 @@
+"""The sentences claim no more than the intervals allow."""
+
+import numpy as np
+
+from analysis.answer import answer
+from analysis.tables import Number, Ranking, RankingRow
+
+
+def ranked(*losses: str, worlds: dict[str, np.ndarray], default: dict[str, float] | None = None) -> Ranking:
+    def side(value: float, rule: str) -> dict[str, Number]:
+        return {name: Number(value, value - 0.02, value + 0.02, rule) for name in ("recall_at_1", "map_at_r")}
+
+    rows = []
+    for rank, loss in enumerate(losses, start=1):
+        peeked = side(default[loss], "best-on-test") if default else {}
+        gap = side(0.0, "best-on-test") if default else {}
+        rows.append(RankingRow(loss, peeked, side(0.5, "selected-on-validation"), gap, rank, (1, len(losses))))
+    return Ranking("sketches", "tiny", 16, rows, {"raw pixels": side(0.3, "untrained")}, worlds=worlds)
+
+
+def worlds(**centres: float) -> dict[str, np.ndarray]:
+    """Centres in percent, each with a spread of one point."""
+    rng = np.random.default_rng(0)
+    return {name.replace("_", " "): rng.normal(centre, 1, 4000) for name, centre in centres.items()}
+
+
+def test_the_answer_names_who_cannot_be_told_apart():
+    said = answer(ranked("a", "b", "c", worlds=worlds(a=50, b=49, c=20, raw_pixels=30)), tuned=True)
+    assert said[0].startswith("After fair tuning, a is first with a test Recall@1 of 50.0")
+    assert said[0].endswith("it cannot be told apart from b.")
+    assert said[1] == "Not shown to beat raw pixels (30.0 %): c."
+
+
+def test_the_answer_says_when_the_order_may_be_chance():
+    said = answer(ranked("a", "b", "c", worlds=worlds(a=50, b=50, c=50, raw_pixels=50)), tuned=False)
+    assert "no other loss can be told apart from it" in said[0]
+    assert "After fair tuning" not in said[0]
+    assert said[1] == "No loss is shown to beat raw pixels (30.0 %)."
+
+
+def test_the_answer_says_when_the_first_is_clear_and_what_peeking_would_have_said():
+    said = answer(ranked("a", "b", default={"a": 0.5, "b": 0.6}, worlds=worlds(a=50, b=40, raw_pixels=30)), tuned=True)
+    assert "every other loss is behind it beyond chance" in said[0]
+    assert said[1] == "Every loss beats raw pixels (30.0 %)."
+    assert "would have put b first (60.0* %)" in said[2]
+    assert "beyond chance for no loss" in said[2]

@@ -1,0 +1,112 @@
+"""Global batches: the same for any number of workers."""
+
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from trainables.batches import BATCHES, share
+
+KINDS = sorted(BATCHES)
+LABELS = np.repeat([3, 7, 8, 20, 21, 40, 41], 6)[np.random.default_rng(0).permutation(42)]  # 7 classes of 6, shuffled
+
+
+def take(kind: str, count: int, *, labels: np.ndarray = LABELS, seed: int = 0, size: int = 9, per_class: int = 3) -> list[np.ndarray]:
+    return list(islice(BATCHES[kind](labels, np.random.default_rng(seed), size=size, per_class=per_class), count))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_has_the_asked_size_and_no_image_twice(kind):
+    for batch in take(kind, 50):
+        assert len(batch) == 9
+        assert len(set(batch.tolist())) == 9
+        assert set(batch.tolist()) <= set(range(len(LABELS)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_gives_the_same_batches_and_another_seed_others(kind):
+    first, again, other = (np.concatenate(take(kind, 20, seed=seed)) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_leave_the_global_generator_alone(kind):
+    np.random.seed(0)  # noqa: NPY002 the legacy generator is the one that must not be touched
+    expected = np.random.random()  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002
+    take(kind, 5)
+    assert np.random.random() == expected  # noqa: NPY002
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_image_comes_at_last(kind):
+    assert set(np.concatenate(take(kind, 200)).tolist()) == set(range(len(LABELS)))
+
+
+@pytest.mark.parametrize(("size", "per_class"), [(9, 3), (8, 4), (12, 2), (21, 3), (4, 2)])
+def test_a_balanced_batch_has_exactly_so_many_images_of_exactly_so_many_classes(size, per_class):
+    for batch in take("balanced", 30, size=size, per_class=per_class):
+        counts = Counter(LABELS[batch].tolist())
+        assert len(counts) == size // per_class
+        assert set(counts.values()) == {per_class}
+
+
+@pytest.mark.parametrize("classes_per_batch", [1, 2, 3, 4, 5, 6, 7])
+def test_in_balanced_batches_every_class_comes_once_before_any_comes_again(classes_per_batch):
+    seen = Counter(dict.fromkeys(set(LABELS.tolist()), 0))
+    for batch in take("balanced", 60, size=2 * classes_per_batch, per_class=2):
+        seen.update(set(LABELS[batch].tolist()))
+        assert max(seen.values()) - min(seen.values()) <= 1
+
+
+@pytest.mark.parametrize("size", [1, 4, 6, 21, 23, 41, 42])
+def test_in_random_batches_every_image_comes_once_before_any_comes_again(size):
+    seen = Counter(dict.fromkeys(range(len(LABELS)), 0))
+    for batch in take("random", 60, size=size):
+        seen.update(batch.tolist())
+        assert max(seen.values()) - min(seen.values()) <= 1
+
+
+def test_random_batches_do_not_follow_the_classes():
+    kinds = [len(set(LABELS[batch].tolist())) for batch in take("random", 40)]
+    assert len(set(kinds)) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rounds_come_in_a_new_order(kind):
+    batches = [tuple(batch.tolist()) for batch in take(kind, 50, size=6, per_class=3)]
+    assert len(set(batches)) > 40
+
+
+def test_only_a_class_that_is_too_small_gives_an_image_twice():
+    labels = np.array([0] * 2 + [1] * 3 + [2] * 9)
+    repeats = Counter()
+    for batch in take("balanced", 100, labels=labels, size=9, per_class=3):
+        assert Counter(labels[batch].tolist()) == {0: 3, 1: 3, 2: 3}
+        for label in (0, 1, 2):
+            rows = batch[labels[batch] == label].tolist()
+            repeats[label] += len(set(rows)) < 3
+    assert repeats == {0: 100, 1: 0, 2: 0}
+
+
+def test_fewer_classes_or_images_than_asked_give_a_smaller_batch():
+    assert {len(batch) for batch in take("balanced", 5, size=60, per_class=3)} == {21}
+    assert {len(batch) for batch in take("random", 5, size=60)} == {42}
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4, 6, 12])
+def test_shares_are_equal_disjoint_consecutive_parts_of_the_batch(world):
+    batch = np.random.default_rng(0).permutation(100)[:12]
+    parts = [share(batch, rank, world) for rank in range(world)]
+    assert {len(part) for part in parts} == {12 // world}
+    assert np.concatenate(parts).tolist() == batch.tolist()
+
+
+@pytest.mark.parametrize(("size", "world"), [(13, 2), (12, 5), (1, 2)])
+def test_a_batch_that_does_not_divide_between_the_workers_is_refused(size, world):
+    sentence = f"A batch of {size} images does not divide between {world} workers; choose a multiple of {world}."
+    with pytest.raises(ValueError, match="does not divide") as error:
+        share(np.arange(size), 0, world)
+    assert str(error.value) == sentence

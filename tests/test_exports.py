@@ -1,0 +1,53 @@
+"""The ranking in other formats holds what the ranking holds."""
+
+import json
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+
+from analysis.exports import ranking_frame, ranking_json, ranking_markdown
+from analysis.tables import Number, Ranking, RankingRow
+
+
+def side(value: float, rule: str) -> dict[str, Number]:
+    return {metric: Number(value, value - 0.02, value + 0.02, rule, seeds=3) for metric in ("recall_at_1", "map_at_r")}
+
+
+def row(loss: str, rank: int) -> RankingRow:
+    honest = side(0.5 - rank / 10, "selected-on-validation")
+    return RankingRow(loss, side(0.6, "best-on-test"), honest, side(-0.1, "best-on-test"), rank, (1, 2))
+
+
+RANKINGS = [
+    Ranking(
+        "sketches", "tiny", 16, [row("contrastive", 1), row("triplet", 2)], {"raw pixels": side(0.47, "untrained")}, ["a note"],
+        {"triplet": np.zeros(4000)},
+    )
+]  # fmt: skip
+
+
+def test_json_holds_every_loss_baseline_and_rule_and_no_draws():
+    (there,) = json.loads(json.dumps(ranking_json(RANKINGS)))
+    assert [row["loss"] for row in there["rows"]] == ["contrastive", "triplet"]
+    assert there["rows"][0]["default"]["recall_at_1"]["rule"] == "best-on-test"
+    assert there["baselines"]["raw pixels"]["recall_at_1"]["value"] == 0.47
+    assert not there["worlds"]
+
+
+def test_markdown_is_a_table_with_baselines_above_notes_below_and_every_mark():
+    text = ranking_markdown(RANKINGS)
+    assert "raw pixels: Recall@1 47.0" in text
+    assert "60.0\\* [58.0, 62.0]" in text
+    assert "40.0 [38.0, 42.0]" in text
+    assert "- a note" in text
+    header, rule, *lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in (header, rule, *lines)} == {8}
+
+
+def test_a_frame_survives_its_own_csv():
+    frame = ranking_frame(RANKINGS)
+    again = pd.read_csv(StringIO(frame.to_csv(index=False)))
+    assert again.columns.tolist() == frame.columns.tolist() == ranking_frame([]).columns.tolist()
+    assert again["validation_recall_at_1"].tolist() == [0.4, 0.3]
+    assert again["rank"].tolist() == [1, 2]

@@ -1,0 +1,265 @@
+"""The one training function, from the first epoch to the artifacts."""
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import torch
+from trainables_helpers import SPLIT, final, search, timeless
+
+from search_spaces import LOSSES
+from trainables.contract import UNTRAINED, EpochRow, Split, TrialSpec
+from trainables.datasets import load
+from trainables.images import Images
+from trainables.learner import ARTIFACTS, Learner
+from trainables.metrics import retrieval
+
+NAMES = sorted(LOSSES)
+OTHER = Split(train=tuple(range(20, 32)), select=tuple(range(32, 37)), test=tuple(range(106, 110)))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+def make(spec: TrialSpec) -> Learner:
+    return Learner(spec, load("sketches"))
+
+
+def run(learner: Learner) -> list[EpochRow]:
+    """The rows that were still to come, without their times."""
+    rows = []
+    while not learner.done:
+        rows.append(timeless(learner.epoch()))
+    return rows
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_the_same_seed_gives_the_same_rows_and_another_seed_others(loss):
+    first, again, other = (run(make(search(loss, seed=seed))) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    assert [row.epoch for row in first] == [1, 2, 3]
+    assert [row.done for row in first] == [False, False, True]
+
+
+@pytest.mark.parametrize("saved_after", [0, 1, 2])
+@pytest.mark.parametrize("loss", NAMES)
+def test_a_trial_resumed_from_a_file_gives_exactly_the_remaining_rows(loss, saved_after, tmp_path):
+    spec = final(loss, epochs=4, lr_step=2, warm_up=1)
+    learner = make(spec)
+    for _ in range(saved_after):
+        learner.epoch()
+    torch.save(learner.state(), tmp_path / "state.pt")
+    resumed = make(spec)
+    resumed.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert list(map(timeless, resumed.rows)) == list(map(timeless, learner.rows))
+    rest = run(learner)
+    assert len(rest) == 4 - saved_after
+    assert run(resumed) == rest
+    assert resumed.read_test() == learner.read_test()
+
+
+def test_a_finished_trial_that_is_loaded_is_finished_and_reads_the_same_test(tmp_path):
+    learner, resumed = make(final()), make(final())
+    run(learner)
+    torch.save(learner.state(), tmp_path / "state.pt")
+    resumed.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert resumed.done
+    assert resumed.read_test() == learner.read_test()
+
+
+def test_best_is_the_best_score_so_far_of_the_select_metric():
+    learner = make(search("triplet", epochs=6, learning_rate=0.02, select_metric="recall_at_4"))
+    rows = run(learner)
+    scores = [row.select["recall_at_4"] for row in rows]
+    assert [row.best for row in rows] == [max(scores[: i + 1]) for i in range(6)]
+    assert [row.best_epoch for row in rows] == [scores.index(max(scores[: i + 1])) + 1 for i in range(6)]
+    assert scores != sorted(scores), "this trial should go down at least once, or the test proves nothing"
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, learner: Learner, scores: list[float]) -> None:
+    """Let the select classes of the first fit score as written; everything else is real."""
+    fit, script = learner.fits[0], iter(scores)
+    real = fit.score
+
+    def score(images: Images):
+        result = real(images)
+        if images is fit.select:
+            result = replace(result, means=dict.fromkeys(result.means, next(script)))
+        return result
+
+    monkeypatch.setattr(fit, "score", score)
+
+
+@pytest.mark.parametrize(("scores", "chosen"), [([0.1, 0.3, 0.2], 2), ([0.3, 0.2, 0.1], 1), ([0.1, 0.2, 0.3], 3), ([0.2, 0.2, 0.2], 1)])
+def test_the_test_classes_are_read_with_the_weights_of_the_best_epoch(monkeypatch, scores, chosen):
+    learner = make(final())
+    scripted(monkeypatch, learner, scores)
+    snapshots = []
+    while not learner.done:
+        learner.epoch()
+        snapshots.append({name: value.clone() for name, value in learner.fits[0].network.state_dict().items()})
+    row = learner.read_test()
+    assert row.epoch == chosen
+
+    network = learner.fits[0].network
+    network.load_state_dict(snapshots[chosen - 1])
+    images = Images(load("sketches"), SPLIT.test)
+    with torch.no_grad():
+        embeddings = network.eval()(images.plain(slice(None)))
+    labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
+    expected = retrieval(embeddings, labels, learner.spec.training.metrics)
+    assert row.test == pytest.approx(expected.means, abs=1e-6)
+    assert (row.queries, row.lone_queries) == (360, 0)
+
+
+def test_the_test_classes_are_read_once():
+    learner = make(final(epochs=1))
+    run(learner)
+    learner.read_test()
+    with pytest.raises(AssertionError, match="test classes are read once"):
+        learner.read_test()
+
+
+def test_the_test_classes_are_not_read_before_the_end():
+    learner = make(final(epochs=2))
+    learner.epoch()
+    with pytest.raises(AssertionError, match="test classes are read at the end"):
+        learner.read_test()
+
+
+def test_a_search_trial_holds_no_test_classes_and_refuses_to_read_them():
+    learner = make(search(epochs=1))
+    run(learner)
+    assert learner.spec.splits[0].test == ()
+    with pytest.raises(AssertionError, match="search trials never read test classes"):
+        learner.read_test()
+
+
+def broken_after(monkeypatch: pytest.MonkeyPatch, learner: Learner, steps: int) -> None:
+    """The loss is not a number from here on."""
+    fit, real, calls = learner.fits[0], learner.fits[0].objective, []
+
+    def objective(embeddings, targets):
+        calls.append(1)
+        return real(embeddings, targets) * (math.nan if len(calls) > steps else 1.0)
+
+    monkeypatch.setattr(fit, "objective", objective)
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+@pytest.mark.parametrize("loss", NAMES)
+def test_a_diverged_trial_ends_with_the_worst_score_and_finite_metrics(monkeypatch, loss, steps):
+    learner = make(final(loss))
+    broken_after(monkeypatch, learner, steps)
+    rows = run(learner)
+    assert len(rows) == steps // 2 + 1
+    last = rows[-1]
+    assert (last.done, last.diverged, last.best) == (True, True, 0.0)
+    assert all(math.isfinite(value) for value in last.metrics().values())
+    assert not any(row.diverged for row in rows[:-1])
+    test = learner.read_test()  # with the last weights that were sound
+    assert test.epoch == max((row.best_epoch for row in rows[:-1]), default=0)
+    assert all(0 < value <= 1 for value in test.test.values())
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_an_absurd_learning_rate_gives_finite_rows_to_the_end(loss):
+    rows = run(make(search(loss, learning_rate=1e30, steps_per_epoch=3)))
+    assert rows[-1].done
+    for row in rows:
+        assert all(math.isfinite(value) for value in row.metrics().values())
+    assert rows[-1].diverged or rows[-1].select["map_at_r"] < 0.5
+
+
+def test_one_diverged_split_ends_the_whole_trial(monkeypatch):
+    learner = make(replace(search(), splits=(SPLIT.sealed(), OTHER.sealed())))
+    broken_after(monkeypatch, learner, 0)
+    (row,) = run(learner)
+    assert (row.done, row.diverged, row.best) == (True, True, 0.0)
+    assert all(math.isfinite(value) for value in row.metrics().values())
+
+
+@pytest.mark.parametrize("loss", ["contrastive", "proxy_anchor"])
+def test_two_splits_report_the_mean_of_the_two(loss):
+    both = make(replace(final(loss), splits=(SPLIT, OTHER)))
+    alone = make(final(loss))
+    for _ in range(3):
+        row, first = both.epoch(), alone.epoch()
+        assert row.folds[0] == first.select
+        assert row.folds[1] != first.select
+        for name in row.select:
+            assert row.select[name] == pytest.approx((row.folds[0][name] + row.folds[1][name]) / 2)
+    means = [row.select["map_at_r"] for row in both.rows]
+    assert both.rows[-1].best == max(means)
+    assert both.read_test().queries == 10 * 60
+    assert alone.read_test().queries == 6 * 60
+
+
+@pytest.mark.parametrize("splits", [(SPLIT,), (SPLIT, OTHER)])
+def test_queries_csv_has_one_row_per_test_query_and_its_mean_is_the_reported_one(tmp_path, splits):
+    learner = make(replace(final("multi_similarity"), splits=splits))
+    run(learner)
+    reported = learner.read_test()
+    learner.save_artifacts(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ARTIFACTS)
+    rows = list(csv.DictReader((tmp_path / "queries.csv").open()))
+    assert list(rows[0]) == ["fold", "image", "class", *learner.spec.training.metrics]
+    labels = load("sketches").labels
+    for fold, split in enumerate(splits):
+        mine = [row for row in rows if int(row["fold"]) == fold]
+        assert sorted(int(row["image"]) for row in mine) == sorted(i for i, label in enumerate(labels) if label in split.test)
+        assert all(labels[int(row["image"])] == int(row["class"]) for row in mine)
+    assert len(rows) == reported.queries
+    for name, value in reported.test.items():
+        by_fold = [fmean(float(row[name]) for row in rows if int(row["fold"]) == fold) for fold in range(len(splits))]
+        assert fmean(by_fold) == pytest.approx(value, rel=1e-6)
+
+
+def test_the_saved_weights_of_every_split_load_without_pickle_and_are_the_chosen_ones(tmp_path: Path):
+    learner = make(replace(final(), splits=(SPLIT, OTHER)))
+    run(learner)
+    learner.read_test()
+    learner.save_artifacts(tmp_path)
+    saved = torch.load(tmp_path / "best.pt", weights_only=True)
+    assert len(saved) == 2
+    for weights, fit in zip(saved, learner.fits, strict=True):  # read_test left the chosen weights in place
+        assert all(torch.equal(weights[name], value) for name, value in fit.network.state_dict().items())
+    assert any(not torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
+
+
+def untrained(backbone: str) -> TrialSpec:
+    return replace(final(UNTRAINED, backbone=backbone, epochs=0), rule="untrained", splits=(Split((), SPLIT.select, SPLIT.test),))
+
+
+@pytest.mark.parametrize("backbone", ["pixels", "tiny"])
+def test_an_untrained_trial_is_done_at_once_and_reads_the_test_classes(backbone, tmp_path):
+    learner = make(untrained(backbone))
+    assert learner.done
+    row = learner.read_test()
+    assert row.epoch == 0
+    assert row.queries == 360
+    assert all(0 < value < 1 for value in row.test.values())
+    learner.save_artifacts(tmp_path)
+    assert (tmp_path / "queries.csv").read_text().count("\n") == 361
+
+
+def test_an_untrained_trial_on_raw_pixels_is_retrieval_among_raw_pixels():
+    images = Images(load("sketches"), SPLIT.test)
+    labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
+    spec = untrained("pixels")
+    expected = retrieval(images.plain(slice(None)).flatten(1), labels, spec.training.metrics)
+    assert make(spec).read_test().test == pytest.approx(expected.means)
+
+
+def test_an_untrained_state_can_be_saved_and_loaded(tmp_path):
+    learner = make(untrained("tiny"))
+    torch.save(learner.state(), tmp_path / "state.pt")
+    resumed = make(untrained("tiny"))
+    resumed.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert resumed.read_test() == learner.read_test()

@@ -1,0 +1,158 @@
+"""The page stands alone, marks every number that peeks, and claims no more than its intervals allow."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.report import write_report
+from analysis.tables import rankings
+from analysis.tracking import Tracker, read_study
+
+RULES = {"default": "best-on-test", "fixed_validation": "selected-on-validation", "none": "untrained"}
+CONFIG = "name: full\nselect_metric: recall_at_1\ntracking_uri: https://me:secret@mlflow.example/\n"
+
+
+class Writer:
+    """Writes trials as a study does, with made-up scores."""
+
+    def __init__(self, uri: str, study: str, folder: Path) -> None:
+        self.tracker, self.folder = Tracker(uri, study, artifacts=folder / "artifacts" / study), folder
+        self.cells: set[str] = set()
+        self.tracker.wait_until_ready()
+
+    def trial(self, loss: str, protocol: str, name: str, *, recall: float = 0.5, backbone: str = "tiny", failed: bool = False) -> None:
+        cell, rule = f"{backbone}/{loss}/{protocol}", RULES[protocol]
+        tags = {"dataset": "sketches", "backbone": backbone, "embedding_size": 16, "loss": loss, "protocol": protocol, "rule": rule}
+        tags |= {"cell": cell, "peeks": rule == "best-on-test", "git": "abc123", "versions": "torch=2 ray=2"}
+        if cell not in self.cells:
+            self.cells.add(cell)
+            self.tracker.start_cell(cell, params={}, tags=tags, files={})
+        key, (phase, _, number) = f"{cell}/{name}", name.partition("-")
+        tags |= {"trial": name, "phase": phase, "seed": int(number) if phase == "final" else 0}
+        self.tracker.start_trial(key, cell=cell, name=name, params={"loss.margin": 0.1 + 0.1 * (name != "search-0")}, tags=tags, files={})
+        if failed:
+            self.tracker.end(key, "FAILED", tags={"outcome": "failed"})
+            return
+        for epoch in (1, 2) if loss != "untrained" else ():
+            self.tracker.log(key, {"select/recall_at_1": recall, "select/best": recall, "seconds": 1.0}, step=epoch)
+        if phase == "final":
+            self.tracker.log(key, {"test/recall_at_1": recall, "chosen_epoch": 2.0})
+        self.tracker.end(key, "FINISHED", tags={"outcome": "finished"}, files=[self._queries(key, recall)] if phase == "final" else [])
+
+    def _queries(self, key: str, recall: float) -> Path:
+        """Five test classes of ten queries; their scores differ a little, so that intervals have a width."""
+        target = self.folder / "queries" / key.replace("/", "-")
+        target.mkdir(parents=True)
+        classes = np.repeat(np.arange(5), 10)
+        scores = recall + 0.01 * classes
+        pd.DataFrame({"class": classes, "recall_at_1": scores, "map_at_r": scores / 4}).to_csv(target / "queries.csv", index=False)
+        return target / "queries.csv"
+
+
+def full(write: Callable[..., None]) -> None:
+    for loss, recall in (("triplet", 0.4), ("contrastive", 0.6)):
+        for number in range(3):
+            write(loss, "fixed_validation", f"search-{number}", recall=recall + 0.01 * number, failed=number == 2)
+        for protocol, extra in (("default", 0.05), ("fixed_validation", 0.0)):
+            for seed in range(2):
+                write(loss, protocol, f"final-{seed}", recall=recall + extra + 0.01 * seed)
+    write("triplet", "default", "final-2", failed=True)
+    write("untrained", "none", "final-0", recall=0.45, backbone="pixels")
+    write("untrained", "none", "final-0", recall=0.2)
+
+
+def partial(write: Callable[..., None]) -> None:
+    """Only the default setup on one backbone, only the validation setup with one seed on another, only a search on a third."""
+    write("triplet", "default", "final-0")
+    write("triplet", "fixed_validation", "final-0", backbone="small")
+    write("triplet", "fixed_validation", "search-0", backbone="large", failed=True)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """One store for all tests, since a fresh one takes seconds: three studies, each with its page."""
+    folder = tmp_path_factory.mktemp("studies")
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    found: dict[str, Any] = {"uri": uri, "folder": folder}
+    for name, fill in {"full": full, "partial": partial, "empty": lambda write: None}.items():
+        writer = Writer(uri, name, folder / f"of-{name}")
+        fill(writer.trial)
+        writer.tracker.close()
+        (target := folder / name).mkdir()
+        rows = read_study(uri, name)
+        ranked = rankings(rows)
+        found[name] = write_report(rows, ranked, folder=target, config_yaml=CONFIG).read_text(encoding="utf-8")
+        found["rankings"] = found.get("rankings", ranked)
+    return SimpleNamespace(**found)
+
+
+def test_a_page_asks_nothing_of_the_network(pages):
+    for page in (pages.full, pages.partial, pages.empty):
+        assert not re.search(r"(src|href)\s*=\s*[\"']?\s*(https?:)?//", page)
+        assert not re.search(r"<script|<link|@import|url\((?!#)", page)
+
+
+def test_every_id_on_a_page_is_its_own(pages):
+    for page in (pages.full, pages.partial):
+        assert [name for name, count in Counter(re.findall(r' id="([^"]+)"', page)).items() if count > 1] == []
+
+
+def test_every_number_that_peeks_is_starred_and_no_other(pages):
+    numbers = re.findall(r'<span class="(peeks|honest)">(.*?)</span>', pages.full)
+    assert {kind for kind, _ in numbers} == {"peeks", "honest"}
+    assert all(("*" in text) == (kind == "peeks") for kind, text in numbers)
+    for row in pages.rankings[0].rows:
+        for number in (*row.default.values(), *row.validation.values()):
+            kind = "peeks" if number.peeks else "honest"
+            assert f'<span class="{kind}">{number.percent()}' in pages.full
+        assert f'<span class="peeks">{row.difference["recall_at_1"].signed().split(" ")[0].replace("-", "−")}' in pages.full
+
+
+def test_the_page_shows_search_compute_origin_and_failures(pages):
+    assert "3 trials did not finish" in pages.full
+    assert "triplet, default, final-2: failed" in pages.full
+    table = pages.full[pages.full.index('class="wide searched"') :]
+    assert "<td>0.1</td><td>0.2</td>" in table
+    assert '<tr class="all"><th>all</th><td>17</td><td>24</td>' in table
+    assert "abc123" in table
+    assert "fairtrial run config.yaml --name full-again" in table
+
+
+def test_a_password_in_an_address_stays_off_the_page(pages):
+    assert "mlflow.example" in pages.full
+    assert "secret" not in pages.full
+
+
+def test_an_empty_study_has_a_page_that_says_so(pages):
+    assert "nothing to rank" in pages.empty
+    assert "nothing to rank" in (pages.folder / "empty" / "ranking.md").read_text()
+    assert pd.read_csv(pages.folder / "empty" / "ranking.csv").empty
+
+
+def test_a_partial_study_is_ranked_only_where_nothing_peeked(pages):
+    assert "Only the default setup was run" in pages.partial
+    assert "triplet, the only loss here, has a test Recall@1 of 52.0" in pages.partial
+    assert "No final trial has finished" in pages.partial
+    frame = pd.read_csv(pages.folder / "partial" / "ranking.csv").set_index("backbone")
+    assert np.isnan(frame.loc["tiny", "rank"])
+    assert frame.loc["small", "rank"] == 1
+
+
+def test_the_csv_holds_the_rankings_values(pages):
+    frame = pd.read_csv(pages.folder / "full" / "ranking.csv")
+    rows = pages.rankings[0].rows
+    assert frame["loss"].tolist() == [row.loss for row in rows] == ["contrastive", "triplet"]
+    for (_, line), row in zip(frame.iterrows(), rows, strict=True):
+        assert (line["rank"], line["rank_low"], line["rank_high"]) == (row.rank, *row.rank_interval)
+        for side in ("default", "validation", "difference"):
+            for metric, number in getattr(row, side).items():
+                columns = [f"{side}_{metric}{end}" for end in ("", "_low", "_high")]
+                assert line[columns].tolist() == pytest.approx([number.value, number.low, number.high])
+                assert line[f"{side}_rule"] == number.rule

@@ -1,1 +1,1 @@
-"""What the finished trials say: tracking, tables, statistics, figures, report."""
+"""What the finished trials say."""

@@ -1,4 +1,4 @@
-"""Tables: the ranking with default setup beside validation setup, and the baselines below which nothing was learned."""
+"""The ranking: default setup beside validation setup, with intervals, and the baselines."""
 
 from __future__ import annotations
 

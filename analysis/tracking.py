@@ -1,4 +1,4 @@
-"""MLflow: rows written in the background during a study, and read back as frames. The only door to mlflow."""
+"""MLflow: rows written in the background, and read back as frames. The only door to mlflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may vary, and who said so: loss cards and training values, standard library only."""
+"""What may vary, and who said so. Standard library only."""
 
 from search_spaces.losses import LOSSES
 from search_spaces.space import Grid, LossSpace, Param, Range, pick

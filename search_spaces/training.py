@@ -1,4 +1,4 @@
-"""What the sources say of training itself: weight decay, images per class, embedding size; and our values for sketches."""
+"""What the sources say of training itself, and our values for sketches."""
 
 WEIGHT_DECAY = 1e-4  # the thesis's code; its text prints none
 IMAGES_PER_CLASS = 5  # in a balanced batch: thesis table 4

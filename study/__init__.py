@@ -1,4 +1,4 @@
-"""Which trials to run: from study import run_study, StudyConfig."""
+"""Which trials to run. In Python: from study import run_study, StudyConfig."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""What a study would cost: trials and epochs counted, time and disk estimated from a short probe of real training."""
+"""What a study would cost, from counting its trials and timing a few real steps."""
 
 from __future__ import annotations
 

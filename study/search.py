@@ -1,4 +1,4 @@
-"""The searcher that serves all cells: search trials first, then each cell's final trials, so that no slot idles."""
+"""The searcher that serves all cells, so that no slot idles while any cell has work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a study's values come from: a preset or a YAML file, then --smoke, --name and --set; the origin of each is kept."""
+"""Where a study's values come from: preset or YAML file, then --smoke, --name, --set."""
 
 from __future__ import annotations
 

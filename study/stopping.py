@@ -1,4 +1,4 @@
-"""Early stopping: one ASHA per cell behind one Tune scheduler; the published setting and final trials always run to the end."""
+"""Early stopping: one ASHA per cell behind one Tune scheduler. The published setting and final trials always run to the end."""
 
 from __future__ import annotations
 

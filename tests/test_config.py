@@ -1,5 +1,6 @@
 """A study is checked completely before anything starts."""
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -39,9 +40,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "sentence"), BAD, ids=[str(changes) for changes, _ in BAD])
 def test_bad_input_is_one_sentence_with_law_fact_and_cure(changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(sentence)) as error:
         make(quickstart() | changes)
-    assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -25,7 +25,7 @@ def test_a_finished_study_is_never_overwritten(config: MakeConfig) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(config: MakeConfig, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(PreflightError, match="must be writable, but .*file is not"):
+    with pytest.raises(PreflightError, match=r"must be writable, but .*file is not"):
         check_place(config(studies=str(tmp_path / "file" / "studies")))
 
 

@@ -48,8 +48,8 @@ def test_set_needs_key_and_value(item: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("losses: [", "cannot be read as YAML"), ("- a\n- b", "must hold keys and values"), ("!!python/object:os.system {}", "cannot be read as YAML"),
-     ("epocs: 3", "Unknown key 'epocs'")],
+    [("losses: [", "cannot be read as YAML"), ("- a\n- b", "must hold keys and values"),
+     ("!!python/object:os.system {}", "cannot be read as YAML"), ("epocs: 3", "Unknown key 'epocs'")],
 )  # fmt: skip
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)

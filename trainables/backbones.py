@@ -1,4 +1,4 @@
-"""Trunks by name: what each is, and how it is built. torch is imported by the builders only, so names are known in a moment."""
+"""Trunks by name: what each is, and how it is built. Only the builders import torch, so that names are known in a moment."""
 
 from __future__ import annotations
 

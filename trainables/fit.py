@@ -29,13 +29,15 @@ class Fit:
         self.spec, self.split, self.fold, self.rank, self.world = spec, split, fold, rank, world
         self.data = data
         self.select = Images(data, split.select)
-        self.network = build(spec.cell.backbone, self.select.shape, size=spec.cell.embedding_size, seed=spec.seed)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        network = build(spec.cell.backbone, self.select.shape, size=spec.cell.embedding_size, seed=spec.seed)
+        self.network = network.to(self.device)
         if spec.cell.loss == UNTRAINED:
             return
         self.train = Images(data, split.train)
-        self.targets = torch.from_numpy(np.unique(self.train.labels, return_inverse=True)[1])  # 0..C-1 in this split
+        self.targets = torch.from_numpy(np.unique(self.train.labels, return_inverse=True)[1]).to(self.device)  # 0..C-1 in this split
         self.card = LOSSES[spec.cell.loss]
-        self.objective = _build_objective(spec, classes=len(split.train))
+        self.objective = _build_objective(spec, classes=len(split.train)).to(self.device)
         self.optimizer = torch.optim.AdamW(_groups(self.network, self.objective, spec), fused=True)
         self.parallel: nn.Module = DistributedDataParallel(self.network) if world > 1 else self.network
 
@@ -67,7 +69,7 @@ class Fit:
     def _step(self, rows: NDArray[np.int64], looks: NDArray[np.float64]) -> float:
         training = self.spec.training
         images = self.train.augmented(rows, looks[rows], max_shift=training.max_shift, flip=training.flip)
-        embeddings = gather(self.parallel(images).float())
+        embeddings = gather(self.parallel(images.to(self.device)).float())
         targets = gather(self.targets[rows])
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
         self.optimizer.zero_grad()
@@ -88,8 +90,8 @@ class Fit:
         self.network.eval()
         with torch.inference_mode():
             slices = [slice(i, i + EMBED_BATCH) for i in range(0, len(images), EMBED_BATCH)]
-            embeddings = torch.cat([self.network(images.plain(rows)).float() for rows in slices])
-            labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1])
+            embeddings = torch.cat([self.network(images.plain(rows).to(self.device)).float() for rows in slices])
+            labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1]).to(self.device)
             return retrieval(embeddings, labels, self.spec.training.metrics)
 
     def state(self) -> dict[str, Any]:

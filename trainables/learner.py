@@ -85,7 +85,7 @@ class Learner:
             names = self.spec.training.metrics
             table.writerow(["fold", "image", "class", *names])
             for fold, (images, result) in enumerate(self.readings):
-                rows = result.scored.numpy()
+                rows = result.scored.cpu().numpy()
                 columns = [result.queries[name].tolist() for name in names]
                 table.writerows(zip([fold] * len(rows), images.ids[rows], images.labels[rows], *columns, strict=True))
 

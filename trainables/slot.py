@@ -42,4 +42,4 @@ class Slot(tune.Trainable):
             self.learner.save_artifacts(Path(checkpoint_dir))
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
-        self.learner.load(torch.load(Path(checkpoint_dir) / STATE, weights_only=True))
+        self.learner.load(torch.load(Path(checkpoint_dir) / STATE, map_location="cpu", weights_only=True))

@@ -1,4 +1,4 @@
-"""One short module per verb, and what they share: the options of a study, and how errors end."""
+"""One short module per verb. Here is what they share: the options of a study, and how errors end."""
 
 import os
 import sys

@@ -1,0 +1,39 @@
+"""A fresh machine next year gets the same versions."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = (ROOT / "requirements.lock").read_text()
+PINS = dict(re.findall(r"^([a-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", LOCK, flags=re.MULTILINE))
+
+
+def test_every_dependency_is_pinned_with_hashes_to_the_version_that_runs_here() -> None:
+    for line in PROJECT["project"]["dependencies"]:
+        name = re.split(r"[\[<>=]", line)[0]
+        assert PINS[name] == version(name), name
+    assert LOCK.count("--hash=sha256:") > len(PINS)
+
+
+def test_the_lock_records_no_download_address() -> None:
+    assert "://" not in LOCK
+    assert "uv.lock" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_versions_cannot_drift() -> None:
+    assert PROJECT["tool"]["uv"]["exclude-newer"]
+
+
+def test_every_package_is_shipped() -> None:
+    packages = {
+        path.parent.relative_to(ROOT).as_posix().replace("/", ".")
+        for path in ROOT.glob("[a-z]*/**/__init__.py")
+        if ".venv" not in path.parts
+    }
+    shipped = set(PROJECT["tool"]["setuptools"]["packages"])
+    assert packages - {"tests"} <= shipped

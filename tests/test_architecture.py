@@ -16,7 +16,7 @@ DOORS = {
     "pytorch_metric_learning": ["trainables/losses/"],
     "mlflow": ["analysis/tracking.py"],
     "hyperopt": [],  # only through Ray's HyperOptSearch
-    "ray": ["trainables/slot.py", "study/run.py", "study/search.py", "study/stopping.py", "study/strategies.py"],
+    "ray": ["trainables/slot.py", "study/run.py", "study/recorder.py", "study/search.py", "study/stopping.py", "study/strategies.py"],
     "matplotlib": ["analysis/figures.py"],
     "jinja2": ["analysis/report.py"],
     "pydantic": ["study/config.py"],

@@ -81,6 +81,17 @@ def test_mlflow_has_one_finished_run_per_trial(trials: pd.DataFrame) -> None:
     assert not trials.duplicated(["cell", "trial"]).any()
 
 
+def test_every_cell_is_a_finished_parent_run_with_the_means_of_its_final_trials(uri: str, trials: pd.DataFrame) -> None:
+    client = open_store(uri)
+    finals = trials[trials["phase"] == "final"]
+    for cell, mine in finals.groupby("cell"):
+        parents = {client.get_run(run_id).data.tags["mlflow.parentRunId"] for run_id in mine["run_id"]}
+        (parent,) = (client.get_run(run_id) for run_id in parents)
+        assert parent.info.status == "FINISHED"
+        assert parent.data.tags["cell"] == cell
+        assert parent.data.metrics["test/recall_at_1"] == pytest.approx(mine["test/recall_at_1"].mean())
+
+
 def test_no_search_trial_has_a_test_metric_and_every_final_trial_does(trials: pd.DataFrame) -> None:
     measured = trials[[column for column in trials if column.startswith("test/")]]
     assert measured[trials["phase"] == "search"].isna().all(axis=None)

@@ -1,4 +1,4 @@
-"""Studies on the shared local Ray: warm slots, divergence, failure, restart of a dead slot."""
+"""Studies on the shared local Ray: warm slots, and one study in which everything goes wrong at once."""
 
 from __future__ import annotations
 
@@ -8,112 +8,135 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from ray import cloudpickle
 from rich.console import Console
 
-from analysis.tracking import read_study
+from analysis.tracking import StudyRows, read_study
 from study import run_study
+from study.config import StudyConfig, make
 from study.live import View
-from tests.conftest import MakeConfig
+from study.presets import SMOKE, quickstart
 from trainables.contract import TrialSpec
 from trainables.learner import Learner
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
-
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # slots do not import tests
 
-ONE = {"losses": ["contrastive"], "protocols": ["fixed_validation"], "baselines": False, "seeds": 1}
+
+class Watching(View):
+    """Notes in which process each trial ran, and how it ended."""
+
+    def __init__(self, config: StudyConfig) -> None:
+        super().__init__(config, Console(file=io.StringIO()))
+        self.processes: list[int] = []
+
+    def ended(self, spec: TrialSpec, name: str, outcome: str, result: dict[str, Any]) -> None:
+        super().ended(spec, name, outcome, result)
+        self.processes.append(result.get("pid", 0))
 
 
-def quiet(config: Any) -> View:
-    return View(config, Console(file=io.StringIO()))
+class FaultyLearner(Learner):
+    """contrastive kills its process once, in its second epoch; triplet always raises; multi_similarity diverges."""
 
-
-def test_a_slot_stays_warm_from_trial_to_trial(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All trials run in as many processes as there are slots."""
-    marks = []
-
-    class Watching(View):
-        def ended(self, spec: TrialSpec, name: str, outcome: str, result: dict[str, Any]) -> None:
-            super().ended(spec, name, outcome, result)
-            marks.append(result["pid"])
-
-    study = config(name="warm", losses=["contrastive", "triplet"], slots=2, search_trials=3)
-    done = run_study(study, view=Watching(study, Console(file=io.StringIO())))
-    assert len(marks) == done.trials == 2 * (3 + 2) + 2 * 2 + 3
-    assert len(set(marks)) <= 2
-    assert done.failed == 0
-
-
-def test_a_diverged_trial_ends_normally_with_the_worst_score(config: MakeConfig) -> None:
-    study = config(name="diverges", **ONE, learning_rate=1e30)
-    done = run_study(study, view=quiet(study))
-    trials = read_study(done.tracking_uri, "diverges").trials
-    assert set(trials["status"]) == {"FINISHED"}
-    assert set(trials["outcome"]) == {"diverged"}
-    assert set(trials.loc[trials["phase"] == "search", "select/best"]) == {0.0}
-    assert done.failed == 0
-
-
-class FailingLearner(Learner):
-    """Fails like a bug in one loss would: in every trial of one cell."""
+    mark: Path
 
     def epoch(self) -> Any:
-        if self.spec.cell.loss == "triplet":
-            raise RuntimeError("broken on purpose")
-        return super().epoch()
-
-
-class DyingLearner(Learner):
-    """Kills its process once, in its second epoch."""
-
-    def epoch(self) -> Any:
-        mark = Path(os.environ["FAIRTRIAL_TEST_MARK"])
-        if len(self.rows) == 1 and not mark.exists():
-            mark.touch()
+        loss = self.spec.cell.loss
+        if loss == "contrastive" and len(self.rows) == 1 and not self.mark.exists():
+            self.mark.touch()
             os._exit(1)
+        if loss == "triplet":
+            raise RuntimeError("broken on purpose")
+        if loss == "multi_similarity":
+            self.fits[0].train_epoch = lambda number: float("nan")  # type: ignore[method-assign]
         return super().epoch()
 
 
-def slot_with(learner: type[Learner], environment: dict[str, str]) -> type:
+def faulty_slot(mark_path: Path) -> type:
     from trainables import datasets
     from trainables.slot import Slot
 
-    class Altered(Slot):
+    class Faulty(FaultyLearner):
+        mark = mark_path
+
+    class FaultySlot(Slot):
         def reset_config(self, new_config: dict[str, Any]) -> bool:
-            os.environ.update(environment)
             self.spec = TrialSpec.from_dict(new_config["spec"])
-            self.learner = learner(self.spec, datasets.load(self.spec.cell.dataset))
+            self.learner = Faulty(self.spec, datasets.load(self.spec.cell.dataset))
             return True
 
-    return Altered
+    return FaultySlot
 
 
-def test_one_bad_loss_does_not_end_the_study(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all studies here: a fresh one takes seconds."""
+    return tmp_path_factory.mktemp("studies")
+
+
+def small(folder: Path, **changes: Any) -> StudyConfig:
+    return make(
+        quickstart() | SMOKE | {"studies": str(folder), "protocols": ["fixed_validation"], "baselines": False, "seeds": 1} | changes
+    )
+
+
+def test_a_slot_stays_warm_from_trial_to_trial(folder: Path, local_ray: None) -> None:
+    config = small(folder, name="warm", losses=["contrastive", "proxy_anchor"], search_trials=3, seeds=2)
+    view = Watching(config)
+    done = run_study(config, view=view)
+    assert len(view.processes) == done.trials == 2 * (3 + 2)
+    assert len(set(view.processes)) <= 2
+    assert done.failed == 0
+    assert not done.interrupted
+
+
+@pytest.fixture(scope="module")
+def wrecked(folder: Path, local_ray: None) -> tuple[Any, StudyRows]:
     import study.run
 
-    monkeypatch.setattr(study.run, "Slot", slot_with(FailingLearner, {}))
-    monkeypatch.setattr(study.run, "RETRIES", 0)
-    both = config(name="fails", **(ONE | {"losses": ["contrastive", "triplet"]}))
-    done = run_study(both, view=quiet(both))
-    trials = read_study(done.tracking_uri, "fails").trials
-    assert set(trials.loc[trials["loss"] == "triplet", "status"]) == {"FAILED"}
-    assert set(trials.loc[trials["loss"] == "contrastive", "status"]) == {"FINISHED"}
-    assert done.failed == len(trials[trials["loss"] == "triplet"]) == 3
-    assert [row.loss for row in done.rankings[0].rows] == ["contrastive"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study.run, "Slot", faulty_slot(folder / "died"))
+        patch.setattr(study.run, "RETRIES", 1)
+        config = small(folder, name="wrecked", losses=["contrastive", "triplet", "multi_similarity"], search_trials=1, epochs=3, grace=3)
+        done = run_study(config, view=Watching(config))
+    return done, read_study(done.tracking_uri, "wrecked")
 
 
-def test_a_dead_slot_comes_back_and_its_trial_goes_on(config: MakeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import study.run
+def of(rows: StudyRows, loss: str) -> pd.DataFrame:
+    return rows.trials[rows.trials["loss"] == loss]
 
-    mark = tmp_path / "died"
-    monkeypatch.setattr(study.run, "Slot", slot_with(DyingLearner, {"FAIRTRIAL_TEST_MARK": str(mark)}))
-    one = config(name="dies", **ONE, epochs=4, slots=1, grace=4)
-    done = run_study(one, view=quiet(one))
-    assert mark.exists()
-    rows = read_study(done.tracking_uri, "dies")
-    assert set(rows.trials["status"]) == {"FINISHED"}
-    assert len(rows.trials) == done.trials == 3
-    curves = rows.curves[rows.curves["metric"] == "select/recall_at_1"]
-    assert curves.groupby("run_id")["epoch"].apply(sorted).map(tuple).unique().tolist() == [(1, 2, 3, 4)]
+
+def test_a_dead_slot_comes_back_and_its_trial_goes_on_in_the_same_run(wrecked: tuple[Any, StudyRows], folder: Path) -> None:
+    _, rows = wrecked
+    assert (folder / "died").exists()
+    mine = of(rows, "contrastive")
+    assert mine["status"].tolist() == ["FINISHED"] * 2
+    curves = rows.curves[(rows.curves["metric"] == "select/recall_at_1") & rows.curves["run_id"].isin(mine["run_id"])]
+    assert curves.groupby("run_id")["epoch"].apply(list).map(tuple).tolist() == [(1, 2, 3)] * 2
+
+
+def test_one_bad_loss_does_not_end_the_study_and_is_counted(wrecked: tuple[Any, StudyRows]) -> None:
+    done, rows = wrecked
+    assert of(rows, "triplet")["status"].tolist() == ["FAILED"] * 2
+    assert done.failed == 2
+    assert not done.interrupted
+    assert "triplet" not in {row.loss for row in done.rankings[0].rows}
+    assert "2 trials did not finish" in done.page.read_text()
+
+
+def test_a_diverged_trial_ends_normally_with_the_worst_score_and_a_tag(wrecked: tuple[Any, StudyRows]) -> None:
+    _, rows = wrecked
+    mine = of(rows, "multi_similarity")
+    assert mine["status"].tolist() == ["FINISHED"] * 2
+    assert set(mine["outcome"]) == {"diverged"}
+    assert set(mine["select/best"]) == {0.0}
+
+
+def test_a_study_that_mlflow_already_knows_leaves_nothing_behind(folder: Path, wrecked: tuple[Any, StudyRows]) -> None:
+    os.rename(folder / "wrecked", folder / "moved away")
+    config = small(folder, name="wrecked", losses=["contrastive"])
+    with pytest.raises(ValueError, match="already has an experiment 'wrecked'"):
+        run_study(config, view=Watching(config))
+    assert not (folder / "wrecked").exists()

@@ -1,0 +1,119 @@
+"""The driver's notes: every trial, row and artifact handed to MLflow and to the view."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+
+from analysis.tracking import Tracker
+from study.config import StudyConfig
+from study.live import View
+from trainables.contract import Cell, TrialSpec
+from trainables.learner import ARTIFACTS
+
+
+class Recorder(Callback):
+    """Hands every row of every trial to MLflow and to the view."""
+
+    def __init__(self, config: StudyConfig, tracker: Tracker, view: View, cells: Iterable[Cell]) -> None:
+        self.config, self.tracker, self.view = config, tracker, view
+        self.known: set[str] = set()
+        self.finals: dict[str, list[dict[str, float]]] = {str(cell): [] for cell in cells}
+        self.ended = self.failed = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles its callbacks; threads and screens stay here."""
+        return {"known": self.known, "ended": self.ended, "failed": self.failed}
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        if trial.trial_id in self.known:  # a retry goes on with its run
+            return
+        self.known.add(trial.trial_id)
+        spec, name = TrialSpec.from_dict(trial.config["spec"]), trial.config["trial"]
+        self.tracker.start_trial(
+            trial.trial_id,
+            cell=str(spec.cell),
+            name=f"{self.config.label(spec.cell)} {name}",
+            params={**asdict(spec.cell), **spec.setting},
+            tags={**_cell_tags(self.config, spec.cell, spec.rule), "trial": name, "phase": spec.phase, "seed": spec.seed},
+            files={"trial.yaml": yaml.safe_dump(json.loads(json.dumps(spec.as_dict())), sort_keys=False)},
+        )
+        self.view.started(spec, name)
+
+    def on_trial_result(self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any) -> None:
+        self.tracker.log(trial.trial_id, result["metrics"], step=result["epoch"])
+        self.view.epoch(TrialSpec.from_dict(trial.config["spec"]), result["epoch"], result["score"])
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        spec, last = TrialSpec.from_dict(trial.config["spec"]), trial.last_result
+        outcome = "diverged" if last.get("diverged") else "finished"
+        if outcome == "finished" and last["epoch"] < spec.training.epochs:
+            outcome = "stopped early"
+        if spec.phase == "final":
+            self.finals[str(spec.cell)].append(last["metrics"])
+        files = [Path(trial.checkpoint.path, name) for name in ARTIFACTS] if spec.phase == "final" else []
+        self.tracker.end(trial.trial_id, "FINISHED", tags={"outcome": outcome, "epochs": last["epoch"]}, files=files)
+        self._count(spec, trial, outcome)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self.tracker.end(trial.trial_id, "FAILED", tags={"outcome": "failed", "error": trial.error_file or ""})
+        self.failed += 1
+        self._count(TrialSpec.from_dict(trial.config["spec"]), trial, "failed")
+
+    def _count(self, spec: TrialSpec, trial: Trial, outcome: str) -> None:
+        self.ended += 1
+        self.view.ended(spec, trial.config["trial"], outcome, trial.last_result)
+
+    def end_cells(self) -> None:
+        """Each parent run gets the means of its final trials."""
+        for cell, finals in self.finals.items():
+            names = [name for name in finals[0] if name.startswith("test/")] if finals else []
+            self.tracker.log(cell, {name: fmean(final[name] for final in finals) for name in names})
+            self.tracker.end(cell, "FINISHED")
+
+
+def start_cells(config: StudyConfig, tracker: Tracker) -> list[Cell]:
+    """One parent run per cell, baselines too, with the resolved config and its splits."""
+    specs = {cell: config.spec(cell, "final", config.seed, {}) for cell in config.cells()}
+    specs |= {spec.cell: spec for spec in config.baseline_specs()}
+    for cell, spec in specs.items():
+        splits = json.dumps([asdict(split) for split in spec.splits])
+        tags = _cell_tags(config, cell, spec.rule)
+        files = {"config.yaml": config_yaml(config), "splits.json": splits}
+        tracker.start_cell(str(cell), params=asdict(cell), tags=tags, files=files)
+    return list(specs)
+
+
+def _cell_tags(config: StudyConfig, cell: Cell, rule: str) -> dict[str, Any]:
+    tags = {"study": config.name, "cell": str(cell), "label": config.label(cell), "rule": rule, "peeks": rule == "best-on-test"}
+    return {**tags, **asdict(cell), **_origin()}
+
+
+@cache
+def _origin() -> dict[str, str]:
+    """Which code ran: the commit of a checkout, and the versions of what matters."""
+    here = Path(__file__).parent
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
+    packages = ("fairtrial", "torch", "ray", "pytorch-metric-learning", "hyperopt", "mlflow")
+    return {"git": found.stdout.strip() or "unknown", "versions": " ".join(f"{name}={version(name)}" for name in packages)}
+
+
+def config_yaml(config: StudyConfig) -> str:
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+def splits_json(config: StudyConfig) -> str:
+    """The class lists of every dataset and protocol, as they were used."""
+    lists = {f"{data}/{name}": [asdict(s) for s in config.splits(data, name)] for data in config.dataset for name in config.protocols}
+    return json.dumps(lists, indent=1)

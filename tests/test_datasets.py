@@ -69,7 +69,7 @@ def test_ids_are_the_rows_of_the_asked_classes_in_file_order():
     assert len(data.ids(())) == 0
 
 
-@pytest.mark.parametrize("wrong", [{"classes": 199}, {"images": 11_999}])
+@pytest.mark.parametrize("wrong", [{"classes": 199}, {"classes": 201}, {"images": 11_999}, {"images": 12_001}])
 def test_wrong_counts_are_refused_with_both_numbers(monkeypatch, wrong):
     source = replace(DATASETS["sketches"], **wrong)
     monkeypatch.setitem(datasets.DATASETS, "short", source)

@@ -147,6 +147,23 @@ def test_an_epoch_is_fixed_by_seed_fold_and_number_and_by_nothing_drawn_outside(
     assert moved(first, after(seed=1))
 
 
+@pytest.mark.parametrize("loss", NAMES)
+def test_batches_and_looks_are_each_drawn_anew_for_every_seed_fold_and_epoch(loss, monkeypatch):
+    rows_seen, looks_seen = set(), set()
+
+    def spy(rows, looks):
+        rows_seen.add(rows.tobytes())
+        looks_seen.add(looks.tobytes())
+        return 1.0
+
+    keys = [(seed, fold, epoch) for seed in (0, 1) for fold in (0, 1) for epoch in (1, 2)]
+    for seed, fold, epoch in keys:
+        fit = make(search(loss, seed=seed, steps_per_epoch=1), fold=fold)
+        monkeypatch.setattr(fit, "_step", spy)
+        fit.train_epoch(epoch)
+    assert len(rows_seen) == len(looks_seen) == len(keys)
+
+
 def test_folds_of_one_seed_start_from_the_same_weights():
     assert not moved(weights(make(search("proxy_anchor"), fold=0)), weights(make(search("proxy_anchor"), fold=1)))
 

@@ -168,13 +168,14 @@ def test_a_diverged_trial_ends_with_the_worst_score_and_finite_metrics(monkeypat
     assert all(0 < value <= 1 for value in test.test.values())
 
 
+@pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("loss", NAMES)
-def test_an_absurd_learning_rate_gives_finite_rows_to_the_end(loss):
-    rows = run(make(search(loss, learning_rate=1e30, steps_per_epoch=3)))
-    assert rows[-1].done
-    for row in rows:
+def test_an_absurd_learning_rate_diverges_and_still_gives_finite_rows(loss, steps):
+    rows = run(make(search(loss, learning_rate=1e30, steps_per_epoch=steps)))
+    for row in rows:  # with one step to an epoch the first row scores weights that are already lost
         assert all(math.isfinite(value) for value in row.metrics().values())
-    assert rows[-1].diverged or rows[-1].select["map_at_r"] < 0.5
+        assert row.best == 0
+    assert (rows[-1].done, rows[-1].diverged) == (True, True)
 
 
 def test_one_diverged_split_ends_the_whole_trial(monkeypatch):
@@ -199,6 +200,11 @@ def test_two_splits_report_the_mean_of_the_two(loss):
     assert both.rows[-1].best == max(means)
     assert both.read_test().queries == 10 * 60
     assert alone.read_test().queries == 6 * 60
+
+
+def test_equal_splits_are_trained_on_batches_of_their_own():
+    row = make(replace(search(), splits=(SPLIT.sealed(), SPLIT.sealed()))).epoch()
+    assert row.folds[0] != row.folds[1]
 
 
 @pytest.mark.parametrize("splits", [(SPLIT,), (SPLIT, OTHER)])

@@ -79,7 +79,8 @@ class View:
         epoch = result.get("epoch", 0)
         if spec.phase == "search":  # what was planned for it and not used
             self.left = max(0.0, self.left - (self._expected(spec) - epoch))
-        cell.state = "done" if cell.done == cell.total else cell.state
+        if not cell.running:
+            cell.state = "done" if cell.done == cell.total else "waits"
         if not self.live:
             best = f", best so far {cell.best:.3f}{_mark(cell.peeks)}" if cell.best is not None else ""
             at = f" at epoch {epoch}" if epoch else ""
@@ -99,7 +100,7 @@ class View:
 
     def render(self) -> Group:
         table = Table(box=None, pad_edge=False)
-        for column in ("cell", "trials", "", f"best {self.config.select_metric}", ""):
+        for column in ("cell", "trials", "", f"best so far ({self.config.select_metric})", ""):
             table.add_column(column, justify="right" if column.startswith(("trials", "best")) else "left")
         for cell in self.cells.values():
             bar = ProgressBar(total=cell.total, completed=cell.done, width=16)

@@ -24,7 +24,7 @@ def quickstart() -> dict[str, Any]:
         "epochs": 8,
         "batch_size": SKETCHES_BATCH,
         "images_per_class": IMAGES_PER_CLASS,
-        "steps_per_epoch": 48,
+        "steps_per_epoch": 40,
         "learning_rate": SKETCHES_LEARNING_RATE,
         "weight_decay": WEIGHT_DECAY,
         "lr_step": 6,

@@ -19,8 +19,7 @@ from ray.tune.experiment import Trial
 from analysis.tracking import Tracker
 from study.config import StudyConfig
 from study.live import View
-from trainables.contract import Cell, TrialSpec
-from trainables.learner import ARTIFACTS
+from trainables.contract import ARTIFACTS, Cell, TrialSpec
 
 
 class Recorder(Callback):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 Phase = Literal["search", "final"]
 Rule = Literal["best-on-test", "selected-on-validation", "untrained"]
+ARTIFACTS = ("best.pt", "queries.csv")  # the files that a final trial leaves
 UNTRAINED = "untrained"  # in a cell's place for the loss: nothing is trained, the network is scored as it stands
 
 

@@ -17,7 +17,6 @@ from trainables.fit import Fit
 from trainables.images import Images
 from trainables.metrics import Retrieval
 
-ARTIFACTS = ("best.pt", "queries.csv")  # of a final trial
 WORST = 0.0  # what a diverged trial reports: NaN would be invisible to the searcher
 
 

@@ -3,12 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import torch
 from ray import tune
 
-from trainables import datasets
 from trainables.contract import TrialSpec
-from trainables.learner import Learner
 
 STATE = "state.pt"
 
@@ -17,10 +14,16 @@ class Slot(tune.Trainable):
     """The process, its imports and its datasets stay; only the Learner is new for each trial."""
 
     def setup(self, config: dict[str, Any]) -> None:
+        # torch is imported in the slot only: the driver names this class and would wait seconds for what it never uses.
+        import torch
+
         torch.set_num_threads(1)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
+        from trainables import datasets
+        from trainables.learner import Learner
+
         self.spec = TrialSpec.from_dict(new_config["spec"])
         self.learner = Learner(self.spec, datasets.load(self.spec.cell.dataset))
         return True
@@ -37,9 +40,13 @@ class Slot(tune.Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """The state of the trial; at the end of a final trial its artifacts too."""
+        import torch
+
         torch.save(self.learner.state(), Path(checkpoint_dir) / STATE)
         if self.learner.readings:
             self.learner.save_artifacts(Path(checkpoint_dir))
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
+        import torch
+
         self.learner.load(torch.load(Path(checkpoint_dir) / STATE, map_location="cpu", weights_only=True))

@@ -97,10 +97,14 @@ def main() -> None:
     in_study = clock.ends[-1][0] - first
     in_bare = bare_seconds(timed)
     epochs = sum(count for _, count in clock.ends[SLOTS:])
-    print(f"start-up and each slot's first trial  {first - began:6.1f} s")
-    print(f"study, {len(timed)} trials, {epochs} epochs       {in_study:6.1f} s")
-    print(f"the same in {SLOTS} bare processes         {in_bare:6.1f} s")
-    print(f"ratio                                 {in_study / in_bare:6.2f}")
+    rows = {
+        "start-up and each slot's first trial": f"{first - began:.1f} s",
+        f"then {len(timed)} trials, {epochs} epochs, in the study": f"{in_study:.1f} s",
+        f"the same in {SLOTS} bare processes": f"{in_bare:.1f} s",
+        "ratio": f"{in_study / in_bare:.2f}",
+    }
+    for what, value in rows.items():
+        print(f"{what:<48}{value:>8}")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import torch
 from trainables_helpers import SPLIT, final, search, timeless
 
 from search_spaces import LOSSES
-from trainables.contract import UNTRAINED, EpochRow, Split, TrialSpec
+from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Split, TrialSpec
 from trainables.datasets import load
 from trainables.images import Images
-from trainables.learner import ARTIFACTS, Learner
+from trainables.learner import Learner
 from trainables.metrics import retrieval
 
 NAMES = sorted(LOSSES)

@@ -24,4 +24,5 @@ def build(backbone: str, shape: Shape, *, size: int, seed: int) -> Network:
     """The network with the initial weights of this seed, whatever was drawn before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Network(backbone, shape, size)
+        # A little faster for small convolutions on a CPU, and what GPUs want.
+        return Network(backbone, shape, size).to(memory_format=torch.channels_last)

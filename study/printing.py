@@ -24,6 +24,7 @@ def _print(console: Console, ranking: Ranking) -> None:
     console.print(
         f"\n{ranking.dataset}, {ranking.backbone}, {ranking.embedding_size} dimensions: scores on the test classes, in percent",
         style="bold",
+        highlight=False,
     )
     for name, numbers in ranking.baselines.items():
         console.print(f"  {name:<18} Recall@1 {_text(numbers, 'recall_at_1'):>4}   MAP@R {_text(numbers, 'map_at_r'):>4}", highlight=False)

@@ -107,6 +107,8 @@ METRICS: dict[str, str] = {
 
 def check_metric(name: str) -> str:
     """The name itself, or a ValueError with the near one."""
-    if not re.fullmatch(r"(recall|precision)_at_[1-9]\d*|r_precision|map_at_r", name):
-        pick({known: about for known, about in METRICS.items() if known != name}, name, "metric")
+    if name.endswith("_at_K"):
+        raise ValueError(f"{name} needs a number in the place of K, as in {name[:-1]}1.")
+    if not re.fullmatch(r"(recall|precision)_at_[1-9]\d*", name):
+        pick(METRICS, name, "metric")
     return name

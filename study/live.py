@@ -41,7 +41,9 @@ class View:
             cell = self.cells.setdefault(spec.cell, CellView(config.label(spec.cell), 0, peeks=False))
             cell.total += 1
         self.total, self.ended_trials, self.epochs = 0, 0, 0
-        self.planned = self.left = float(sum(self._planned_epochs(cell) for cell in config.cells()))
+        self.left = 0.0  # epochs that are still expected
+        for search, final in map(config.trials, config.cells()):
+            self.left += search * config.expected_search_epochs() + final * config.epochs
         self.began = self.first_epoch = time.monotonic()
         self.live: Live | None = None
 
@@ -77,8 +79,8 @@ class View:
         cell.done += 1
         self.ended_trials += 1
         epoch = result.get("epoch", 0)
-        if spec.phase == "search":  # what was planned for it and not used
-            self.left = max(0.0, self.left - (self._expected(spec) - epoch))
+        if spec.phase == "search":  # what was expected of it and not used
+            self.left = max(0.0, self.left - (self.config.expected_search_epochs() - epoch))
         if not cell.running:
             cell.state = "done" if cell.done == cell.total else "waits"
         if not self.live:
@@ -87,16 +89,14 @@ class View:
             self.say(f"{self.ended_trials:>3}/{self.total}  {cell.label} {name} {outcome}{at}{best}  ({self.pace()})")
 
     def say(self, text: str) -> None:
-        stamp = time.strftime("%M:%S", time.gmtime(time.monotonic() - self.began))
-        self.console.print(f"[{stamp}] {text}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(f"[{_clock(time.monotonic() - self.began)}] {text}", markup=False, highlight=False, soft_wrap=True)
 
     def pace(self) -> str:
         seconds = time.monotonic() - self.first_epoch
         if self.epochs < 2 or seconds <= 0:
             return "starting"
         rate = self.epochs / seconds
-        left = time.strftime("%M:%S", time.gmtime(self.left / rate))
-        return f"{rate:.1f} epochs/s, about {left} left"
+        return f"{rate:.1f} epochs/s, about {_clock(self.left / rate)} left"
 
     def render(self) -> Group:
         table = Table(box=None, pad_edge=False)
@@ -106,16 +106,14 @@ class View:
             bar = ProgressBar(total=cell.total, completed=cell.done, width=16)
             best = f"{cell.best:.3f}{_mark(cell.peeks)}" if cell.best is not None else ""
             table.add_row(cell.label, f"{cell.done}/{cell.total}", bar, best, Text(cell.state, style="dim"))
-        elapsed = time.strftime("%M:%S", time.gmtime(time.monotonic() - self.began))
+        elapsed = _clock(time.monotonic() - self.began)
         foot = Text(f"{elapsed}  {self.ended_trials}/{self.total} trials  {self.pace()}   * chosen with test feedback", style="dim")
         return Group(table, foot)
 
-    def _planned_epochs(self, cell: Cell) -> float:
-        search, final = self.config.trials(cell)
-        return search * self.config.expected_search_epochs() + final * self.config.epochs
 
-    def _expected(self, spec: TrialSpec) -> float:
-        return self.config.expected_search_epochs()
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:02}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def _peeks(config: StudyConfig, cell: Cell) -> bool:

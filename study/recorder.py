@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -102,10 +103,11 @@ def _cell_tags(config: StudyConfig, cell: Cell, rule: str) -> dict[str, Any]:
 @cache
 def _origin() -> dict[str, str]:
     """Which code ran: the commit of a checkout, and the versions of what matters."""
-    here = Path(__file__).parent
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
+    commit, checkout = "unknown", Path(__file__).parent.parent
+    if (checkout / ".git").exists() and (git := shutil.which("git")):
+        commit = subprocess.run([git, "rev-parse", "HEAD"], cwd=checkout, capture_output=True, text=True, check=False).stdout.strip()
     packages = ("fairtrial", "torch", "ray", "pytorch-metric-learning", "hyperopt", "mlflow")
-    return {"git": found.stdout.strip() or "unknown", "versions": " ".join(f"{name}={version(name)}" for name in packages)}
+    return {"git": commit, "versions": " ".join(f"{name}={version(name)}" for name in packages)}
 
 
 def config_yaml(config: StudyConfig) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from study.live import View
+from study.live import View, _clock
 from tests.conftest import MakeConfig
 
 
@@ -59,3 +60,8 @@ def test_the_live_table_shows_every_cell_and_ends_with_nothing_left(config: Make
     assert "27/27 trials" in text
     assert all(cell.done == cell.total and cell.state == "done" for cell in view.cells.values())
     assert view.left == 0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "00:00"), (61.4, "01:01"), (3599.6, "1:00:00"), (90_061, "25:01:01")])
+def test_long_studies_show_hours(seconds: float, text: str) -> None:
+    assert _clock(seconds) == text

@@ -233,11 +233,8 @@ def test_raw_pixels_of_sketches_find_a_match_for_17_of_100_queries():
 
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_the_k_of_a_listed_metric_must_be_a_number(name):
-    if name.endswith("K"):
-        with pytest.raises(ValueError, match=f"Unknown metric '{name}'"):
-            check_metric(name)
-    else:
-        assert check_metric(name) == name
+    with pytest.raises(ValueError, match=f"^{name} needs a number in the place of K, as in "):
+        check_metric(name)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -252,7 +249,6 @@ def test_a_metric_that_is_listed_is_accepted(name):
         ("recal_at_1", "recall_at_K"),
         ("recall_at_0", "recall_at_K"),
         ("precision", "r_precision"),
-        ("recall_at_K", "precision_at_K"),
     ],
 )
 def test_a_metric_that_is_not_is_answered_with_the_near_one(name, near):

@@ -231,7 +231,7 @@ def test_raw_pixels_of_sketches_find_a_match_for_17_of_100_queries():
     assert recall == pytest.approx((labels[neighbours[:, 0]] == labels).double().mean().item(), abs=5e-4)  # ties are arbitrary there
 
 
-@pytest.mark.parametrize("name", sorted(METRICS))
+@pytest.mark.parametrize("name", sorted(name for name in METRICS if name.endswith("K")))
 def test_the_k_of_a_listed_metric_must_be_a_number(name):
     with pytest.raises(ValueError, match=f"^{name} needs a number in the place of K, as in "):
         check_metric(name)

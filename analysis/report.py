@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,10 +16,10 @@ from analysis import figures
 from analysis.answer import answer
 from analysis.exports import ranking_frame, ranking_markdown, title
 from analysis.tables import HONEST, METRICS, SETTING_AXES, Ranking
-from analysis.tracking import StudyRows
+from analysis.tracking import StudyRows, redact
+from trainables.contract import PIXELS, PUBLISHED
 
 OUTCOMES = ("finished", "stopped early", "diverged", "failed", "unfinished")
-PUBLISHED = "search-0"  # the first search trial is the published setting
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, con
         origin={tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials},
         outcomes=OUTCOMES,
         # An address may carry a password, and a page is made to be passed on.
-        config=re.sub(r"://[^/@\s]+@", "://…@", config_yaml),
+        config=redact(config_yaml),
     )
     (folder / "ranking.csv").write_text(ranking_frame(found).to_csv(index=False))
     (folder / "ranking.md").write_text(ranking_markdown(found))
@@ -90,7 +89,7 @@ def _places(trials: pd.DataFrame) -> list[tuple[tuple[str, str, int], pd.DataFra
     found = []
     for dataset, backbone, size in trials.loc[~idle, SETTING_AXES].drop_duplicates().itertuples(index=False):
         here = (trials["backbone"] == backbone) & (trials["embedding_size"] == size)
-        mine = (trials["dataset"] == dataset) & (here | (trials["backbone"] == "pixels"))
+        mine = (trials["dataset"] == dataset) & (here | (trials["backbone"] == PIXELS))
         found.append(((str(dataset), str(backbone), int(size)), trials[mine]))
     return found
 

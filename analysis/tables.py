@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from analysis.statistics import LEVEL, ClassSums, Floats, bootstrap, interval, rank_intervals
 from analysis.tracking import StudyRows
+from trainables.contract import PEEKING, PIXELS
 
 SETTING_AXES = ["dataset", "backbone", "embedding_size"]
 METRICS = ("recall_at_1", "map_at_r")
-HONEST, PEEKING = "selected-on-validation", "best-on-test"
+HONEST = "selected-on-validation"
 
 Who = tuple[str, str]  # loss or baseline, and rule
 
@@ -76,7 +78,7 @@ def rankings(rows: StudyRows) -> list[Ranking]:
         dataset, backbone, size = str(place[0]), str(place[1]), int(place[2])
         here = (trained["dataset"] == dataset) & (trained["backbone"] == backbone) & (trained["embedding_size"] == size)
         same = (untrained["backbone"] == backbone) & (untrained["embedding_size"] == size)
-        theirs = untrained[(untrained["dataset"] == dataset) & (same | (untrained["backbone"] == "pixels"))]
+        theirs = untrained[(untrained["dataset"] == dataset) & (same | (untrained["backbone"] == PIXELS))]
         found.append(_ranking(dataset, backbone, size, trained[here], theirs, rows.queries))
     return found
 
@@ -102,7 +104,7 @@ def _ranking(dataset: str, backbone: str, size: int, finals: pd.DataFrame, untra
 
 
 def _baseline(backbone: str) -> str:
-    return "raw pixels" if backbone == "pixels" else f"untrained {backbone}"
+    return "raw pixels" if backbone == PIXELS else f"untrained {backbone}"
 
 
 def _row(loss: str, numbers: dict[str, dict[Who, Number]], worlds: dict[str, dict[Who, Floats]]) -> RankingRow:
@@ -138,4 +140,12 @@ def _notes(finals: pd.DataFrame) -> list[str]:
     ]
     if seeds.min() < 2:
         notes.append("With one seed the intervals hold no variation between seeds.")
+    elif seeds.min() < 3:
+        notes.append("With two seeds the intervals are too narrow: they cover the truth about 80 times in 100.")
+    if "outcome" in finals:
+        lost = Counter((finals["loss"] + " under " + finals["protocol"])[finals["outcome"] == "diverged"])
+        notes += [
+            f"{count} of the final trials of {label} diverged; they count with their best epoch before that."
+            for label, count in lost.items()
+        ]
     return notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import tempfile
 import threading
 import time
@@ -22,6 +23,7 @@ Status = Literal["FINISHED", "FAILED", "KILLED"]
 PARENT = "mlflow.parentRunId"
 QUERIES = "queries.csv"
 CURVES = ("select/", "seconds")  # metrics whose every epoch is read back
+RETRY_PAUSES = (0.2, 1.0, 5.0)  # seconds before a failed write is tried again
 SETTING = "loss."  # params with this prefix are the trial's setting
 
 
@@ -59,8 +61,19 @@ class StudyRows:
         return self.trials[(self.trials["phase"] == "final") & (self.trials["status"] == "FINISHED")]
 
 
+class TrackingError(ConnectionError):
+    """MLflow cannot be used, or lost something: one sentence for people."""
+
+
+def redact(text: str) -> str:
+    """Without the user and password that an address may carry."""
+    return re.sub(r"://[^/@\s]+@", "://…@", text)
+
+
 class Tracker:
     """Writes one study from the driver. Every call returns at once; a thread does the writing in order.
+
+    A job that fails is tried again; if it fails for good the others still run, and close() says so.
 
     Experiment = study, one parent run per cell, one child run per trial.
     """
@@ -76,9 +89,9 @@ class Tracker:
         self._thread.start()
 
     def wait_until_ready(self) -> None:
-        """Until the experiment exists; raises what stood in the way."""
+        """Until the experiment exists; raises a TrackingError with what stood in the way."""
         self._ready.wait()
-        self._raise()
+        self._raise(f"MLflow at {redact(self._uri)} cannot be used")
 
     def start_cell(self, cell: str, *, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str]) -> None:
         def job() -> None:
@@ -122,11 +135,11 @@ class Tracker:
         self._jobs.put(job)
 
     def close(self) -> None:
-        """Write what is left; runs that nobody ended are KILLED. Raises the first failure of the thread."""
+        """Write what is left; runs that nobody ended are KILLED. Raises a TrackingError if something was lost."""
         self._jobs.put(self._kill_open)
         self._jobs.put(None)
         self._thread.join()
-        self._raise()
+        self._raise("Not everything reached MLflow")
 
     def _work(self) -> None:
         try:
@@ -134,17 +147,29 @@ class Tracker:
             self._experiment = self._create_experiment()
         except Exception as error:
             self._failure = error
+            self._ready.set()
+            return
         self._ready.set()
         while (job := self._jobs.get()) is not None:
-            if self._failure is None:
-                try:
-                    job()
-                except Exception as error:
-                    self._failure = error
+            self._try(job)
+
+    def _try(self, job: Callable[[], None]) -> None:
+        for pause in (*RETRY_PAUSES, None):
+            try:
+                job()
+                return
+            except Exception as error:
+                if pause is None:
+                    self._failure = self._failure or error
+                else:
+                    time.sleep(pause)
 
     def _create_experiment(self) -> str:
-        if self._client.get_experiment_by_name(self._study):
-            raise ValueError(f"MLflow already has an experiment '{self._study}'; choose another --name.")
+        there = self._client.get_experiment_by_name(self._study)
+        if there and self._client.search_runs([there.experiment_id], max_results=1):
+            raise ValueError(f"it already has an experiment '{self._study}'; choose another --name")
+        if there:  # made by a start that never got to its first trial
+            return str(there.experiment_id)
         location = self._artifacts.absolute().as_uri() if self._artifacts else None
         experiment: str = self._client.create_experiment(self._study, artifact_location=location)
         return experiment
@@ -152,18 +177,20 @@ class Tracker:
     def _create(self, key: str, *, run_name: str, params: Mapping[str, Any], tags: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
 
-        run = self._client.create_run(self._experiment, run_name=run_name, tags={k: str(v) for k, v in tags.items()})
-        self._runs[key] = run.info.run_id
-        self._open.add(key)
-        self._client.log_batch(run.info.run_id, params=[Param(k, str(v)) for k, v in params.items()])
+        if key not in self._runs:  # a second try does not make a second run
+            run = self._client.create_run(self._experiment, run_name=run_name, tags={k: str(v) for k, v in tags.items()})
+            self._runs[key] = run.info.run_id
+            self._open.add(key)
+        self._client.log_batch(self._runs[key], params=[Param(k, str(v)) for k, v in params.items()])
 
     def _kill_open(self) -> None:
         for key in sorted(self._open):
             self._client.set_terminated(self._runs[key], "KILLED")
 
-    def _raise(self) -> None:
+    def _raise(self, what: str) -> None:
         if self._failure:
-            raise self._failure
+            reason = " ".join(redact(str(self._failure)).split()) or type(self._failure).__name__
+            raise TrackingError(f"{what}: {reason}") from self._failure
 
 
 def studies(uri: str) -> list[str]:
@@ -174,8 +201,11 @@ def studies(uri: str) -> list[str]:
 
 def read_study(uri: str, study: str) -> StudyRows:
     """Everything that tables, figures and the page are made of."""
-    client = open_store(uri)
-    runs = _runs(client, study)
+    try:
+        client = open_store(uri)
+        runs = _runs(client, study)
+    except Exception as error:
+        raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {' '.join(redact(str(error)).split())}") from error
     trials = pd.DataFrame([_trial_row(run) for run in runs])
     if len(trials):
         trials = trials.sort_values(["start", "trial"], ignore_index=True)
@@ -207,7 +237,7 @@ def _queries(client: MlflowClient, runs: list[Run]) -> pd.DataFrame:
 def _runs(client: MlflowClient, study: str) -> list[Run]:
     experiment = client.get_experiment_by_name(study)
     if experiment is None:
-        raise ValueError(f"MLflow has no study '{study}'.")
+        raise LookupError(f"it has no study '{study}'")
     runs: list[Run] = []
     token: str | None = None
     while token is None or token:

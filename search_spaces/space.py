@@ -71,11 +71,12 @@ class Param:
     note: str = ""
 
     def __post_init__(self) -> None:
+        if self.search.low not in self.domain or self.search.high not in self.domain:
+            raise ValueError(f"The search range lies in the domain: {self}")
         if self.note:
             return
-        outside = {name: value for name, value in self.cited() if value not in self.search}
-        if outside or self.search.low not in self.domain or self.search.high not in self.domain:
-            raise ValueError(f"Every cited value lies in the search range, and that in the domain, or note= says why: {self}")
+        if any(value not in self.search for _, value in self.cited()):
+            raise ValueError(f"Every cited value lies in the search range, or note= says why: {self}")
         if self.found is not None and self.grid is not None and self.found not in self.grid.values():
             raise ValueError(f"found={self.found} is not on its own grid {self.grid}; say so in note=.")
 

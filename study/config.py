@@ -5,6 +5,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from itertools import pairwise, product
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -12,7 +13,7 @@ from search_spaces import LOSSES, Range, pick
 from study.protocols import PROTOCOLS, Divides
 from study.strategies import STRATEGIES
 from trainables.backbones import BACKBONES
-from trainables.contract import UNTRAINED, Cell, Phase, Split, Training, TrialSpec
+from trainables.contract import PIXELS, UNTRAINED, Cell, Phase, Split, Training, TrialSpec
 from trainables.datasets import DATASETS
 from trainables.metrics import check_metric
 
@@ -31,7 +32,7 @@ Sizes = Annotated[tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_seve
 class StudyConfig(BaseModel):
     """Every key of a study. A value or a list where several make sense; the cells are their product."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="the study's folder and its MLflow experiment")
 
@@ -49,7 +50,7 @@ class StudyConfig(BaseModel):
     grace: int = Field(2, ge=1, description="epochs before early stopping may end a search trial")
     reduction: int = Field(2, ge=2, description="of the trials at a rung, one in this many goes on")
     seeds: int = Field(3, ge=1, description="final trials per cell")
-    seed: int = Field(0, ge=0, description="of the searcher, and the first seed of the trials")
+    seed: int = Field(0, ge=0, description="of searchers and search trials; final trials have the seeds after it")
     baselines: bool = Field(True, description="score raw pixels and the untrained network too")
 
     epochs: int = Field(ge=1)
@@ -76,6 +77,24 @@ class StudyConfig(BaseModel):
         if len(set(names)) < len(names):
             raise ValueError(f"Each name stands once, but got {', '.join(names)}.")
         return names
+
+    @field_validator("name")
+    @classmethod
+    def _not_ours(cls, name: str) -> str:
+        if name in ("mlflow.db", "mlartifacts"):
+            raise ValueError(f"The studies folder keeps its own {name}; choose another name.")
+        return name
+
+    @field_validator("tracking_uri")
+    @classmethod
+    def _known_scheme(cls, uri: str | None) -> str | None:
+        if uri:
+            urlsplit(uri)  # a ValueError says what is wrong with a malformed one
+        if uri and not uri.startswith(("http://", "https://", "sqlite:///", "postgresql://", "mysql://")):
+            raise ValueError(
+                "tracking_uri starts with http://, https://, sqlite:///, postgresql:// or mysql://, or is empty for the embedded store."
+            )
+        return uri
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -187,6 +206,10 @@ class StudyConfig(BaseModel):
         rule = self.protocol(cell.protocol).rule
         return TrialSpec(cell, phase, rule, seed, splits, self.training(), dict(setting))
 
+    def final_seeds(self) -> range:
+        """None of them is the search's: the selected trial itself would be too good by luck."""
+        return range(self.seed + 1, self.seed + 1 + self.seeds)
+
     def baseline_specs(self) -> Iterator[TrialSpec]:
         """Raw pixels once and the untrained network for every seed, scored on the test classes: nothing is chosen."""
         if not self.baselines:
@@ -195,10 +218,10 @@ class StudyConfig(BaseModel):
         for dataset in self.dataset:
             test = DATASETS[dataset].test
             splits = (Split((), test, test),)
-            yield TrialSpec(Cell(dataset, "pixels", 0, UNTRAINED, "none"), "final", "untrained", self.seed, splits, untrained)
+            yield TrialSpec(Cell(dataset, PIXELS, 0, UNTRAINED, "none"), "final", "untrained", self.final_seeds()[0], splits, untrained)
             for backbone, size in product(self.backbone, self.embedding_size):
                 cell = Cell(dataset, backbone, size, UNTRAINED, "none")
-                for seed in range(self.seed, self.seed + self.seeds):
+                for seed in self.final_seeds():
                     yield TrialSpec(cell, "final", "untrained", seed, splits, untrained)
 
 

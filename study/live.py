@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from study.config import StudyConfig
-from trainables.contract import Cell, TrialSpec
+from trainables.contract import PEEKING, Cell, TrialSpec
 
 
 @dataclass
@@ -117,7 +117,7 @@ def _clock(seconds: float) -> str:
 
 
 def _peeks(config: StudyConfig, cell: Cell) -> bool:
-    return config.protocol(cell.protocol).rule == "best-on-test"
+    return config.protocol(cell.protocol).rule == PEEKING
 
 
 def _mark(peeks: bool) -> str:

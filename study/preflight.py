@@ -1,9 +1,9 @@
 """Preflight: is there room to run? Storage and tracking are tried before anything starts."""
 
 import os
-import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from study.config import StudyConfig
 
@@ -42,11 +42,16 @@ def check_place(config: StudyConfig) -> None:
     existing = next(path for path in (root, *root.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise PreflightError(f"The studies folder must be writable, but {existing} is not; choose another with --set studies=FOLDER.")
-    uri = config.tracking_uri or ""
-    if uri.startswith(("http://", "https://")):
-        try:
-            urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=TIMEOUT).close()
-        except (urllib.error.URLError, OSError) as error:
-            raise PreflightError(
-                f"The MLflow server {uri} did not answer ({error}); start it, or leave tracking_uri empty for the embedded store."
-            ) from None
+    if config.tracking_uri and config.tracking_uri.startswith("http"):
+        _ask_server(config.tracking_uri)
+
+
+def _ask_server(uri: str) -> None:
+    parts = urlsplit(uri)
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")  # no password in a message
+    try:
+        urllib.request.urlopen(f"{address}/health", timeout=TIMEOUT).close()
+    except (OSError, ValueError) as error:
+        raise PreflightError(
+            f"The MLflow server {address} did not answer ({error}); start it, or leave tracking_uri empty for the embedded store."
+        ) from None

@@ -17,10 +17,10 @@ import yaml
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
-from analysis.tracking import Tracker
+from analysis.tracking import Tracker, redact
 from study.config import StudyConfig
 from study.live import View
-from trainables.contract import ARTIFACTS, Cell, TrialSpec
+from trainables.contract import ARTIFACTS, PEEKING, Cell, TrialSpec
 
 
 class Recorder(Callback):
@@ -28,18 +28,18 @@ class Recorder(Callback):
 
     def __init__(self, config: StudyConfig, tracker: Tracker, view: View, cells: Iterable[Cell]) -> None:
         self.config, self.tracker, self.view = config, tracker, view
-        self.known: set[str] = set()
+        self.last: dict[str, int] = {}  # trial id -> last epoch that was written
         self.finals: dict[str, list[dict[str, float]]] = {str(cell): [] for cell in cells}
         self.ended = self.failed = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks; threads and screens stay here."""
-        return {"known": self.known, "ended": self.ended, "failed": self.failed}
+        return {"last": self.last, "ended": self.ended, "failed": self.failed}
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        if trial.trial_id in self.known:  # a retry goes on with its run
+        if trial.trial_id in self.last:  # a retry goes on with its run
             return
-        self.known.add(trial.trial_id)
+        self.last[trial.trial_id] = -1
         spec, name = TrialSpec.from_dict(trial.config["spec"]), trial.config["trial"]
         self.tracker.start_trial(
             trial.trial_id,
@@ -52,6 +52,9 @@ class Recorder(Callback):
         self.view.started(spec, name)
 
     def on_trial_result(self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any) -> None:
+        if result["epoch"] <= self.last[trial.trial_id]:  # a slot died after this epoch and before its checkpoint
+            return
+        self.last[trial.trial_id] = result["epoch"]
         self.tracker.log(trial.trial_id, result["metrics"], step=result["epoch"])
         self.view.epoch(TrialSpec.from_dict(trial.config["spec"]), result["epoch"], result["score"])
 
@@ -67,6 +70,7 @@ class Recorder(Callback):
         self._count(spec, trial, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self.on_trial_start(iteration, trials, trial)  # it may have failed before it started
         self.tracker.end(trial.trial_id, "FAILED", tags={"outcome": "failed", "error": trial.error_file or ""})
         self.failed += 1
         self._count(TrialSpec.from_dict(trial.config["spec"]), trial, "failed")
@@ -90,13 +94,13 @@ def start_cells(config: StudyConfig, tracker: Tracker) -> list[Cell]:
     for cell, spec in specs.items():
         splits = json.dumps([asdict(split) for split in spec.splits])
         tags = _cell_tags(config, cell, spec.rule)
-        files = {"config.yaml": config_yaml(config), "splits.json": splits}
+        files = {"config.yaml": redact(config_yaml(config)), "splits.json": splits}
         tracker.start_cell(str(cell), params=asdict(cell), tags=tags, files=files)
     return list(specs)
 
 
 def _cell_tags(config: StudyConfig, cell: Cell, rule: str) -> dict[str, Any]:
-    tags = {"study": config.name, "cell": str(cell), "label": config.label(cell), "rule": rule, "peeks": rule == "best-on-test"}
+    tags = {"study": config.name, "cell": str(cell), "label": config.label(cell), "rule": rule, "peeks": rule == PEEKING}
     return {**tags, **asdict(cell), **_origin()}
 
 

@@ -16,7 +16,7 @@ from analysis.tables import Ranking, rankings
 from analysis.tracking import Tracker, read_study
 from study.config import StudyConfig
 from study.live import View
-from study.preflight import check_place, study_folder, tracking_uri
+from study.preflight import PreflightError, check_place, study_folder, tracking_uri
 from study.recorder import Recorder, config_yaml, splits_json, start_cells
 from study.search import StudySearcher
 from study.stopping import StopPerCell
@@ -50,8 +50,7 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     view = view or View(config)
     ours = not ray.is_initialized()
     try:
-        slots, resources = _connect(config)
-        _wait(tracker, folder)
+        slots, resources = _ready(config, tracker, folder)
         searcher = StudySearcher(config)
         total = sum(sum(config.trials(cell)) for cell in config.cells()) + len(searcher.baselines)
         cells = start_cells(config, tracker)
@@ -74,13 +73,15 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     return Finished(folder, uri, total, recorder.failed, interrupted, found, page)
 
 
-def _wait(tracker: Tracker, folder: Path) -> None:
-    """Until MLflow is ready; if it refuses, the study leaves nothing behind."""
+def _ready(config: StudyConfig, tracker: Tracker, folder: Path) -> tuple[int, dict[str, float]]:
+    """Ray and MLflow; a study that cannot have both leaves nothing behind."""
     try:
+        place = _connect(config)
         tracker.wait_until_ready()
-    except Exception:
-        shutil.rmtree(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
         raise
+    return place
 
 
 def _connect(config: StudyConfig) -> tuple[int, dict[str, float]]:
@@ -95,6 +96,8 @@ def _connect(config: StudyConfig) -> tuple[int, dict[str, float]]:
     there = ray.cluster_resources()
     needs = {"CPU": 1.0, "GPU": 1.0} if there.get("GPU") else {"CPU": 1.0}
     fit = min(int(there.get(kind, 0) / amount) for kind, amount in needs.items())
+    if not fit:
+        raise PreflightError(f"A trial needs {needs}, but the Ray cluster has {there}; add a node, or run without RAY_ADDRESS.")
     return min(config.slots or fit, fit), needs
 
 

@@ -23,8 +23,8 @@ class CellSearch:
     strategy: Strategy
     to_search: int
     to_finish: list[int]  # seeds of final trials not started yet
-    best: tuple[float, dict[str, float]]  # selection score and setting
-    searching: dict[str, dict[str, float]] = field(default_factory=dict)  # trial id -> setting
+    best: tuple[float, int, dict[str, float]]  # selection score, minus the trial's number, setting: of equals the earlier wins
+    searching: dict[str, tuple[int, dict[str, float]]] = field(default_factory=dict)  # trial id -> number, setting
     tried: int = 0
 
     @property
@@ -44,13 +44,14 @@ class StudySearcher(Searcher):
 
     def _open(self, cell: Cell) -> CellSearch:
         config, published = self.config, self.config.published(cell.loss)
-        strategy = STRATEGIES[config.strategy](config.space(cell.loss), first=published, trials=config.search_trials, seed=config.seed)
+        name = config.strategy if config.searched(cell) else "fixed"
+        strategy = STRATEGIES[name](config.space(cell.loss), first=published, trials=config.search_trials, seed=config.seed)
         return CellSearch(
             cell,
             strategy,
             to_search=config.search_trials if config.searched(cell) else 0,
-            to_finish=list(range(config.seed, config.seed + config.seeds)),
-            best=(-1.0, published),
+            to_finish=list(config.final_seeds()),
+            best=(-1.0, 0, published),
         )
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
@@ -68,16 +69,16 @@ class StudySearcher(Searcher):
             return None
         chosen = min(open_cells, key=lambda cell: (len(cell.searching), cell.tried))
         setting = chosen.strategy.suggest(trial_id)
+        chosen.searching[trial_id] = chosen.tried, setting
         chosen.to_search -= 1
         chosen.tried += 1
-        chosen.searching[trial_id] = setting
         self.owner[trial_id] = str(chosen.cell)
         return self.config.spec(chosen.cell, "search", self.config.seed, setting)
 
     def _final_trial(self) -> TrialSpec | None:
         for cell in self.cells.values():
             if cell.to_finish and cell.search_over:
-                return self.config.spec(cell.cell, "final", cell.to_finish.pop(0), cell.best[1])
+                return self.config.spec(cell.cell, "final", cell.to_finish.pop(0), cell.best[2])
         return self.baselines.pop(0) if self.baselines else None
 
     def _label(self, spec: TrialSpec) -> str:
@@ -90,11 +91,11 @@ class StudySearcher(Searcher):
         if name is None:
             return
         cell = self.cells[name]
-        setting = cell.searching.pop(trial_id)
+        number, setting = cell.searching.pop(trial_id)
         score = None if error or not result else float(result[SCORE])
         cell.strategy.complete(trial_id, score)
-        if score is not None and score > cell.best[0]:
-            cell.best = (score, setting)
+        if score is not None and (score, -number) > cell.best[:2]:
+            cell.best = (score, -number, setting)
 
     def save(self, checkpoint_path: str) -> None:
         with open(checkpoint_path, "wb") as file:

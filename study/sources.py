@@ -44,11 +44,11 @@ def resolve(source: str, *, sets: Sequence[str] = (), smoke: bool = False, name:
 
 def _base(source: str) -> tuple[dict[str, Any], str]:
     if source.endswith((".yaml", ".yml")) or Path(source).is_file():
-        return _read(Path(source)), f"file {source}"
+        return read_yaml(Path(source)), f"file {source}"
     return pick(PRESETS, source, "preset (or .yaml file)")(), f"preset {source}"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf8"))
     except FileNotFoundError:
@@ -75,6 +75,8 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
     """settings.triplet.margin reaches into the settings of triplet; all other keys have one part."""
     *parents, last = path
     for parent in parents:
+        if not isinstance(values.get(parent, {}), dict):
+            raise ValueError(f"{parent} takes one value and has no part '{last}'; only settings has parts, as in settings.triplet.margin.")
         values[parent] = dict(values.get(parent) or {})
         values = values[parent]
     values[last] = value

@@ -10,8 +10,7 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
 from study.config import StudyConfig
 from study.search import SCORE
-
-FIRST = "search-0"  # the published setting
+from trainables.contract import PUBLISHED
 
 
 class StopPerCell(FIFOScheduler):
@@ -31,7 +30,11 @@ class StopPerCell(FIFOScheduler):
             return str(TrialScheduler.CONTINUE)
         decision = asha.on_trial_result(tune_controller, trial, result)
         # Its scores set the bar at every rung, but the published setting itself is never stopped.
-        return TrialScheduler.CONTINUE if trial.config["trial"] == FIRST else str(decision)
+        return TrialScheduler.CONTINUE if trial.config["trial"] == PUBLISHED else str(decision)
+
+    def on_trial_complete(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> None:
+        if asha := self._asha_of(trial):
+            asha.on_trial_complete(tune_controller, trial, result)
 
     def _asha_of(self, trial: Trial) -> ASHAScheduler | None:
         return self.ashas.get(trial.config["cell"]) if trial.config["spec"]["phase"] == "search" else None

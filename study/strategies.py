@@ -75,7 +75,12 @@ class HyperOpt:
         # HyperOpt's own start of 20 would make a search of 8 purely random.
         start = min(20, max(2, trials // 3))
         self.search = HyperOptSearch(
-            domain, metric="score", mode="max", points_to_evaluate=[first], n_initial_points=start, random_state_seed=seed
+            HyperOptSearch.convert_search_space(domain),
+            metric="score",
+            mode="max",
+            points_to_evaluate=[first],
+            n_initial_points=start,
+            random_state_seed=seed,
         )
 
     def suggest(self, trial_id: str) -> Setting:

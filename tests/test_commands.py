@@ -24,6 +24,8 @@ BAD = [
     ["run", "bad.yaml"],
     ["plan", "quickstart", "--set", "epochs=0"],
     ["train", "quickstart", "--cell", "triplet/defalt"],
+    ["run", "quickstart", "--set", "epochs.x=3"],
+    ["run", "quickstart", "--set", "tracking_uri=nonsense"],
     ["list", "lossses"],
     ["report", "nothing"],
     ["config", "show", "quickstart", "--set", "nonsense"],
@@ -53,6 +55,16 @@ def test_a_place_that_is_not_writable_ends_with_exit_4(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["run", "quickstart", "--set", f"studies={tmp_path}/file/studies"])
     assert result.exit_code == 4
     assert "must be writable" in result.stderr
+
+
+@pytest.mark.ray
+def test_a_store_that_cannot_be_made_ends_with_exit_4_and_leaves_nothing(tmp_path: Path) -> None:
+    words = ["run", "quickstart", "--smoke", "--set", "tracking_uri=sqlite:////proc/nowhere/x.db", "--set", f"studies={tmp_path}/studies"]
+    done = subprocess.run([sys.executable, "-m", "study", *words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=200)
+    assert done.returncode == 4
+    assert "fairtrial: MLflow at sqlite:////proc/nowhere/x.db cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("studies/*"))
 
 
 def test_an_unreachable_tracking_server_ends_with_exit_4(tmp_path: Path) -> None:
@@ -101,8 +113,11 @@ def test_plan_counts_the_quickstart() -> None:
     assert plan["estimate"]["disk_bytes"] > 0
 
 
-def test_plan_reads_well() -> None:
-    shown = CliRunner().invoke(app, ["plan", "quickstart", "--smoke"]).stdout
+def test_plan_reads_well(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "study", "plan", "quickstart", "--smoke"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr == ""
+    shown = done.stdout
     assert "8 cells, 8 search trials, 16 final trials, 3 baselines" in shown
     assert "minutes" in shown
 

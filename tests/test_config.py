@@ -23,7 +23,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"settings": {"triplet": {"margin": -1}}}, "triplet's margin is defined from 0 to 2, but got -1; its paper has 0.1."),
     ({"settings": {"triplet": {"margn": 0.1}}}, "Unknown parameter of triplet 'margn'. Did you mean 'margin'?"),
     ({"settings": {"triplet": {"margin": 1.5}}}, "is searched from 0.01 to 1, log"),
-    ({"settings": {"triplet": {"margin": float("nan")}}}, "triplet's margin"),
+    ({"settings": {"triplet": {"margin": float("nan")}}}, "settings.triplet.margin=nan"),
     ({"val_fraction": 0.01}, "holds out 1 of 100 train classes"),
     ({"val_fraction": 1.5}, "val_fraction=1.5"),
     ({"batch_size": 51}, "must be a multiple of images_per_class=5; use 50."),
@@ -33,6 +33,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"losses": []}, "losses"),
     ({"epochs": "many"}, "epochs='many'"),
     ({"name": "../escape"}, "name='../escape'"),
+    ({"learning_rate": float("inf")}, "learning_rate"),
+    ({"name": "mlflow.db"}, "keeps its own mlflow.db"),
+    ({"tracking_uri": "nonsense://x"}, "tracking_uri starts with http://"),
+    ({"tracking_uri": "http://[bad"}, "Invalid IPv6 URL"),
     ({"epohcs": 3}, "Unknown key 'epohcs'. Did you mean 'epochs'?"),
     ({"triplet": {"margin": 0.1}}, "A loss's own values stand under settings.triplet"),
 ]
@@ -83,6 +87,11 @@ def test_only_validation_cells_are_searched() -> None:
     assert not any(fixed.searched(cell) for cell in fixed.cells())
 
 
+def test_no_final_trial_has_the_seed_of_the_search() -> None:
+    config = make(quickstart() | {"seed": 5})
+    assert list(config.final_seeds()) == [6, 7, 8]
+
+
 def test_rungs_and_the_expected_epochs_between_them() -> None:
     config = make(quickstart() | {"epochs": 8, "grace": 2, "reduction": 2})
     assert config.rungs() == [2, 4]
@@ -93,7 +102,7 @@ def test_rungs_and_the_expected_epochs_between_them() -> None:
 
 def test_baselines_are_untrained_and_read_the_test_classes_once_each() -> None:
     specs = list(make(quickstart()).baseline_specs())
-    assert [(spec.cell.backbone, spec.seed) for spec in specs] == [("pixels", 0), ("tiny", 0), ("tiny", 1), ("tiny", 2)]
+    assert [(spec.cell.backbone, spec.seed) for spec in specs] == [("pixels", 1), ("tiny", 1), ("tiny", 2), ("tiny", 3)]
     assert all(spec.cell.loss == UNTRAINED and spec.training.epochs == 0 and not spec.peeks for spec in specs)
 
 

@@ -70,6 +70,7 @@ def everything(rank: int, world: int) -> dict[str, Any]:
         for name, labels in GLOBAL_BATCHES.items():
             results[f"{loss} {name}"] = one_step(loss, labels, rank=rank, world=world)
         results[f"{loss} fit"] = three_steps(loss, rank=rank, world=world)
+        results[f"{loss} own"] = three_steps(loss, rank=0, world=1)  # as when folds are divided between workers
     return results
 
 
@@ -164,6 +165,14 @@ def test_the_ranks_of_a_fit_hold_exactly_the_same_weights(runs, loss):
     for part in ("backbone", "loss"):
         ours, theirs = first[f"{loss} fit"][part], second[f"{loss} fit"][part]
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_a_fit_of_its_own_is_untouched_by_the_other_ranks(runs, loss):
+    alone, ranks = runs
+    for rank in ranks:
+        assert rank[f"{loss} own"]["value"] == alone[f"{loss} own"]["value"]
+        assert all(torch.equal(a, b) for a, b in zip(rank[f"{loss} own"]["backbone"], alone[f"{loss} own"]["backbone"], strict=True))
 
 
 def test_every_batch_kind_has_a_loss_here():

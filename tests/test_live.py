@@ -38,7 +38,7 @@ def test_without_a_terminal_there_is_one_line_per_event(config: MakeConfig) -> N
     play(view)
     lines = out.getvalue().splitlines()
     assert len(lines) == 1 + view.ended_trials == 1 + 27
-    assert "27/27  tiny/untrained final-1 finished" in lines[-1]
+    assert "27/27  tiny/untrained final-2 finished" in lines[-1]
     assert any("triplet/fixed_validation search-1 stopped early at epoch 1, best so far 0.100" in line for line in lines)
 
 

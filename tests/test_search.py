@@ -43,9 +43,9 @@ def test_every_cell_gets_its_own_budget(config: MakeConfig, slots: int) -> None:
     order = serve(StudySearcher(study), slots=slots)
     for loss in study.losses:
         assert sorted(phases(order, loss, "fixed_validation")) == sorted(
-            [f"search-{i}" for i in range(4)] + [f"final-{i}" for i in range(3)]
+            [f"search-{i}" for i in range(4)] + [f"final-{i}" for i in (1, 2, 3)]
         )
-        assert sorted(phases(order, loss, "default")) == ["final-0", "final-1", "final-2"]
+        assert sorted(phases(order, loss, "default")) == ["final-1", "final-2", "final-3"]
     assert len(order) == 4 * (4 + 3 + 3) + 4
 
 
@@ -75,7 +75,7 @@ def test_no_search_trial_carries_a_test_class(config: MakeConfig) -> None:
         assert bool(given["spec"]["splits"][0]["test"]) == given["trial"].startswith("final")
 
 
-def test_final_trials_use_the_best_setting_and_ties_go_to_the_earlier(config: MakeConfig) -> None:
+def test_final_trials_use_the_best_setting(config: MakeConfig) -> None:
     study = config(losses=["contrastive"], search_trials=6, strategy="random")
     score = lambda spec: round(1 - abs(spec["setting"].get("loss.margin", 0) - 0.7), 6)  # noqa: E731
     order = serve(StudySearcher(study), score=score)
@@ -85,6 +85,23 @@ def test_final_trials_use_the_best_setting_and_ties_go_to_the_earlier(config: Ma
     assert chosen == [best] * study.seeds
     published = [g["spec"]["setting"] for g in order if g["trial"].startswith("final") and g["spec"]["cell"]["protocol"] == "default"]
     assert published == [study.published("contrastive")] * study.seeds
+
+
+def test_of_equally_good_settings_the_earlier_trial_wins_even_if_it_ends_later(config: MakeConfig) -> None:
+    study = config(losses=["contrastive"], protocols=["fixed_validation"], search_trials=3, strategy="random")
+    searcher = StudySearcher(study)
+    settings = [searcher.suggest(f"t{i}")["spec"]["setting"] for i in range(3)]  # type: ignore[index]
+    for trial, score in (("t2", 0.5), ("t1", 0.5), ("t0", 0.4)):
+        searcher.on_trial_complete(trial, {"score": score})
+    final = searcher.suggest("final")
+    assert isinstance(final, dict)
+    assert final["spec"]["setting"] == settings[1]
+
+
+def test_no_final_trial_repeats_a_search_trial_seed_and_all(config: MakeConfig) -> None:
+    order = serve(StudySearcher(config()))
+    searched = {given["spec"]["seed"] for given in order if given["trial"].startswith("search")}
+    assert not searched & {given["spec"]["seed"] for given in order if given["trial"].startswith("final")}
 
 
 def test_a_cell_whose_search_failed_altogether_falls_back_to_the_published_setting(config: MakeConfig) -> None:

@@ -40,6 +40,12 @@ def test_values_are_read_as_yaml(item: str, key: str, value: object) -> None:
     assert getattr(resolve("quickstart", sets=[item]).config, key) == value
 
 
+@pytest.mark.parametrize("item", ["epochs.x=3", "losses.x=1", "name.a.b=2"])
+def test_only_settings_has_parts(item: str) -> None:
+    with pytest.raises(ValueError, match="takes one value and has no part"):
+        resolve("quickstart", sets=[item])
+
+
 @pytest.mark.parametrize("item", ["epochs", "=3"])
 def test_set_needs_key_and_value(item: str) -> None:
     with pytest.raises(ValueError, match="--set takes key=value"):

@@ -76,8 +76,8 @@ def test_a_value_outside_the_search_range_needs_a_note(source):
 
 @pytest.mark.parametrize("search", [Range(-2, 0.5), Range(0.5, 2), Range(-2, 2)])
 def test_a_search_range_lies_inside_the_domain(search):
-    with pytest.raises(ValueError, match="and that in the domain"):
-        Param(paper=0.5, search=search, domain=Range(0, 1))
+    with pytest.raises(ValueError, match="The search range lies in the domain"):
+        Param(paper=0.5, search=search, domain=Range(0, 1), note="a note does not excuse it")
 
 
 def test_an_optimum_lies_on_its_own_grid_or_a_note_says_why():

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from stores import CLASSES, PER_CLASS, tags, write_study
 
-from analysis.tracking import StudyRows, Tracker, open_store, read_study, studies
+from analysis import tracking
+from analysis.tracking import StudyRows, Tracker, TrackingError, open_store, read_study, redact, studies
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +58,13 @@ def test_queries_come_back_with_their_run(rows: StudyRows) -> None:
 
 
 def test_an_unknown_study_is_named(store: str) -> None:
-    with pytest.raises(ValueError, match="no study 'nothing'"):
+    with pytest.raises(TrackingError, match="no study 'nothing'"):
         read_study(store, "nothing")
 
 
 def test_the_same_study_is_never_written_twice(store: str) -> None:
     tracker = Tracker(store, "written", artifacts=None)
-    with pytest.raises(ValueError, match="already has an experiment 'written'"):
+    with pytest.raises(TrackingError, match="already has an experiment 'written'"):
         tracker.wait_until_ready()
 
 
@@ -75,6 +76,10 @@ def test_a_run_that_nobody_ended_is_killed(store: str, tmp_path: Path) -> None:
     tracker.start_trial("t", cell="cell", name="t", params={}, tags=about | more, files={})
     tracker.close()
     assert read_study(store, "left").trials["status"].tolist() == ["KILLED"]
+
+
+def assert_opened(gate: threading.Event) -> None:
+    assert gate.wait(60)
 
 
 def test_a_call_never_waits_for_the_store(store: str, tmp_path: Path) -> None:
@@ -95,13 +100,47 @@ def test_a_call_never_waits_for_the_store(store: str, tmp_path: Path) -> None:
     assert len(client.get_metric_history(run.info.run_id, "select/recall_at_1")) == 200
 
 
-def assert_opened(gate: threading.Event) -> None:
-    assert gate.wait(60)
-
-
-def test_a_failing_store_is_told_at_the_end_and_not_before(store: str, tmp_path: Path) -> None:
+def test_a_write_that_fails_for_good_is_told_at_the_end_and_takes_nothing_with_it(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking, "RETRY_PAUSES", (0.0,))
     tracker = Tracker(store, "fails", artifacts=tmp_path)
     tracker.log("never started", {"x": 1.0})
-    tracker.log("never started", {"x": 2.0})
-    with pytest.raises(KeyError):
+    about = tags("triplet", "default", "best-on-test")
+    tracker.start_cell("cell", params={}, tags=about, files={})
+    more = {"trial": "search-0", "phase": "search", "seed": 0}
+    tracker.start_trial("t", cell="cell", name="t", params={}, tags=about | more, files={})
+    tracker.end("t", "FINISHED")
+    with pytest.raises(TrackingError, match="Not everything reached MLflow"):
         tracker.close()
+    assert read_study(store, "fails").trials["status"].tolist() == ["FINISHED"]
+
+
+def test_a_write_that_fails_once_is_tried_again(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "RETRY_PAUSES", (0.0, 0.0))
+    tracker = Tracker(store, "stutters", artifacts=tmp_path)
+    tracker.wait_until_ready()
+    create, fails = tracker._client.create_run, iter([True, False])
+
+    def stutter(*args: object, **more: object) -> object:
+        if next(fails):
+            raise OSError("database is locked")
+        return create(*args, **more)
+
+    monkeypatch.setattr(tracker._client, "create_run", stutter)
+    tracker.start_cell("cell", params={}, tags=tags("triplet", "default", "best-on-test"), files={})
+    tracker.close()
+
+
+def test_an_unusable_store_is_one_sentence_without_its_password() -> None:
+    tracker = Tracker("sqlite:////proc/nowhere/mlflow.db", "x", artifacts=None)
+    with pytest.raises(TrackingError, match=r"^MLflow at sqlite:////proc/nowhere/mlflow\.db cannot be used: "):
+        tracker.wait_until_ready()
+    assert redact("http://me:secret@there/x") == "http://…@there/x"
+
+
+def test_an_experiment_without_a_single_run_is_used(store: str, tmp_path: Path) -> None:
+    open_store(store).create_experiment("started once")
+    tracker = Tracker(store, "started once", artifacts=tmp_path)
+    tracker.wait_until_ready()
+    tracker.close()

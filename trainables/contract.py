@@ -7,6 +7,9 @@ from typing import Any, Literal
 Phase = Literal["search", "final"]
 Rule = Literal["best-on-test", "selected-on-validation", "untrained"]
 ARTIFACTS = ("best.pt", "queries.csv")  # the files that a final trial leaves
+PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
+PEEKING: Rule = "best-on-test"
+PIXELS = "pixels"  # the backbone that is no network
 UNTRAINED = "untrained"  # in a cell's place for the loss: nothing is trained, the network is scored as it stands
 
 
@@ -31,6 +34,11 @@ class Split:
     train: tuple[int, ...]
     select: tuple[int, ...]
     test: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        train, select, test = set(self.train), set(self.select), set(self.test)
+        assert not train & (select | test), "classes are disjoint"
+        assert not test or select == test or not select & test, "select classes are the test classes, or none of them is"
 
     def sealed(self) -> "Split":
         """The same split without its test classes."""
@@ -75,7 +83,7 @@ class TrialSpec:
     @property
     def peeks(self) -> bool:
         """Whether something was chosen with test feedback."""
-        return self.rule == "best-on-test"
+        return self.rule == PEEKING
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -94,7 +102,7 @@ class EpochRow:
     """What one epoch of a trial gave: the mean over its splits, and each split's own scores when there are several."""
 
     epoch: int  # counts from 1
-    loss: float
+    loss: float | None  # None if it was not finite
     select: Mapping[str, float]
     folds: tuple[Mapping[str, float], ...]
     best: float  # best selection score so far: what searchers and stopping see
@@ -105,7 +113,8 @@ class EpochRow:
 
     def metrics(self) -> dict[str, float]:
         """Flat and finite, as trackers want it."""
-        flat = {"train/loss": self.loss, "select/best": self.best, "seconds": self.seconds}
+        flat = {"select/best": self.best, "seconds": self.seconds}
+        flat |= {"train/loss": self.loss} if self.loss is not None else {}
         flat |= {f"select/{name}": value for name, value in self.select.items()}
         if len(self.folds) > 1:
             flat |= {f"fold{i}/select/{name}": value for i, fold in enumerate(self.folds) for name, value in fold.items()}

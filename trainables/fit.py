@@ -27,7 +27,6 @@ class Fit:
 
     def __init__(self, spec: TrialSpec, split: Split, data: Dataset, *, fold: int = 0, rank: int = 0, world: int = 1) -> None:
         self.spec, self.split, self.fold, self.rank, self.world = spec, split, fold, rank, world
-        self.data = data
         self.select = Images(data, split.select)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         network = build(spec.cell.backbone, self.select.shape, size=spec.cell.embedding_size, seed=spec.seed)
@@ -69,8 +68,9 @@ class Fit:
     def _step(self, rows: NDArray[np.int64], looks: NDArray[np.float64]) -> float:
         training = self.spec.training
         images = self.train.augmented(rows, looks[rows], max_shift=training.max_shift, flip=training.flip)
-        embeddings = gather(self.parallel(images.to(self.device)).float())
-        targets = gather(self.targets[rows])
+        embeddings, targets = self.parallel(images.to(self.device)).float(), self.targets[rows]
+        if self.world > 1:  # folds that are divided between workers stay apart
+            embeddings, targets = gather(embeddings), gather(targets)
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -124,7 +124,7 @@ def _groups(network: nn.Module, objective: Objective, spec: TrialSpec) -> list[d
     wanted = [
         ("trunk", network.get_submodule("trunk"), rate, decay),
         ("head", network.get_submodule("head"), rate, decay),
-        ("loss", objective, objective.weights_lr or rate, 0.0),
+        ("loss", objective, rate if objective.weights_lr is None else objective.weights_lr, 0.0),
     ]
     return [
         {"name": name, "params": params, "base_lr": lr, "lr": lr, "weight_decay": weight_decay}

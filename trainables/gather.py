@@ -28,7 +28,7 @@ class _Gather(torch.autograd.Function):
 
 def gather(rows: Tensor) -> Tensor:
     """The rows of all ranks in rank order; of this process alone when there is no group."""
-    if not dist.is_initialized() or dist.get_world_size() == 1:
+    if not dist.is_initialized():
         return rows
     gathered: Tensor = _Gather.apply(rows)
     return gathered

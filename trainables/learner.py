@@ -47,7 +47,7 @@ class Learner:
             self._keep_best(folds, number)
         row = EpochRow(
             epoch=number,
-            loss=0.0 if diverged else fmean(losses),
+            loss=None if diverged else fmean(losses),
             select={} if diverged else {name: fmean(fold[name] for fold in folds) for name in folds[0]},
             folds=tuple(folds),
             best=WORST if diverged else max([r.best for r in self.rows] + [self._selection(folds)]),

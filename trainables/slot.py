@@ -1,11 +1,17 @@
 """A warm place in the cluster: a Tune Trainable whose step is one epoch and whose reset is the next trial."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
 from trainables.contract import TrialSpec
+
+# The driver names this class and would wait seconds for imports that only a slot needs: they stand in the methods.
+if TYPE_CHECKING:
+    from trainables.learner import Learner
 
 STATE = "state.pt"
 
@@ -14,28 +20,40 @@ class Slot(tune.Trainable):
     """The process, its imports and its datasets stay; only the Learner is new for each trial."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        # torch is imported in the slot only: the driver names this class and would wait seconds for what it never uses.
         import torch
 
         torch.set_num_threads(1)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Only notes the trial: a Learner that cannot be built must fail in step(), where Tune retries and reports it."""
+        self.spec = TrialSpec.from_dict(new_config["spec"])
+        self._learner: Learner | None = None
+        return True
+
+    def build(self) -> Learner:
         from trainables import datasets
         from trainables.learner import Learner
 
-        self.spec = TrialSpec.from_dict(new_config["spec"])
-        self.learner = Learner(self.spec, datasets.load(self.spec.cell.dataset))
-        return True
+        return Learner(self.spec, datasets.load(self.spec.cell.dataset))
+
+    @property
+    def learner(self) -> Learner:
+        if self._learner is None:
+            self._learner = self.build()
+        return self._learner
 
     def step(self) -> dict[str, Any]:
-        """One epoch; the last one of a final trial also reads the test classes."""
-        result: dict[str, Any] = {"epoch": 0, "score": 0.0, "metrics": {}, "done": True}
-        if not self.learner.done:
-            row = self.learner.epoch()
-            result = {"epoch": row.epoch, "score": row.best, "metrics": row.metrics(), "done": row.done, "diverged": row.diverged}
-        if self.learner.done and self.spec.phase == "final":
-            result["metrics"] |= self.learner.read_test().metrics()
+        """One epoch; the last one of a final trial also reads the test classes. A finished trial tells its last row again."""
+        learner = self.learner
+        if not learner.done:
+            learner.epoch()
+        result: dict[str, Any] = {"epoch": 0, "score": 0.0, "metrics": {}, "done": learner.done, "diverged": False}
+        if learner.rows:
+            row = learner.rows[-1]
+            result |= {"epoch": row.epoch, "score": row.best, "metrics": row.metrics(), "diverged": row.diverged}
+        if learner.done and self.spec.phase == "final":
+            result["metrics"] |= learner.read_test().metrics()
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -15,7 +15,7 @@ TRIPLET = LossSpace(
         ),
     },
     note="Semi-hard is the single hardest negative that is still farther than the positive (2.20), not the library's "
-    "'all negatives inside the margin'. Mean over non-zero triplets.",
+    "'all negatives inside the margin'. Batches are balanced (our choice: no source prints them). Mean over non-zero triplets.",
 )  # fmt: skip
 
 CARDS = {"triplet": TRIPLET}

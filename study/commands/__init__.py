@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -27,10 +27,10 @@ def one_sentence() -> Iterator[None]:
     """Bad input ends with exit 2, a place that cannot run a study with 4: one sentence, no traceback."""
     try:
         yield
-    except PreflightError as error:
-        _end(str(error), NO_PLACE)
+    except (PreflightError, ConnectionError) as error:  # ConnectionError: MLflow
+        end(str(error), NO_PLACE)
     except ValueError as error:
-        _end(str(error), BAD_INPUT)
+        end(str(error), BAD_INPUT)
 
 
 def terminal() -> Console:
@@ -39,6 +39,6 @@ def terminal() -> Console:
     return console if console.is_terminal else Console(width=max(console.width, 120))
 
 
-def _end(sentence: str, code: int) -> None:
+def end(sentence: str, code: int) -> NoReturn:
     print("fairtrial: " + sentence.replace("`fairtrial ", f"`{FAIRTRIAL} "), file=sys.stderr)
     raise typer.Exit(code)

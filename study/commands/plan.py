@@ -47,7 +47,7 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
         f"\n{totals['cells']} cells, {totals['search_trials']} search trials, {totals['final_trials']} final trials, "
         f"{totals['baseline_trials']} baselines, {_span(totals['epochs'])} epochs; early stopping at epochs {config.rungs()}."  # type: ignore[arg-type]
     )
-    console.print(f"About {low:.0f} to {high:.0f} minutes on {cost['slots']} slots, and {cost['disk_bytes'] / 1e6:.0f} MB of disk.")
+    console.print(f"About {low:.1f} to {high:.1f} minutes on {cost['slots']} slots, and {cost['disk_bytes'] / 1e6:.0f} MB of disk.")
     console.print("The first setting is the published one. Later ones depend on results, so only the first few can be shown.", style="dim")
 
 

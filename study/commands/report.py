@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from study.commands import Json, Studies, one_sentence, terminal
 from study.config import make
 from study.preflight import tracking_uri
+from study.sources import read_yaml
 
 
 def report(
@@ -21,7 +21,7 @@ def report(
     with one_sentence():
         folder = _folder(Path(studies), study)
         text = (folder / "config.yaml").read_text()
-        config = make(yaml.safe_load(text) | {"studies": studies})
+        config = make({**read_yaml(folder / "config.yaml"), "studies": studies})
     from analysis.exports import ranking_json
     from analysis.report import write_report
     from analysis.tables import rankings

@@ -2,8 +2,8 @@
 
 import typer
 
-from study.commands import FAILED_TRIALS, FAIRTRIAL, INTERRUPTED, Name, Sets, Smoke, Source, one_sentence, terminal
-from study.preflight import check_place, study_folder
+from study.commands import FAILED_TRIALS, FAIRTRIAL, INTERRUPTED, NO_PLACE, Name, Sets, Smoke, Source, end, one_sentence, terminal
+from study.preflight import PreflightError, check_place, study_folder
 from study.sources import resolve
 
 
@@ -19,8 +19,9 @@ def run(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None
     from study.run import run_study
 
     try:
-        with one_sentence():
-            done = run_study(config)
+        done = run_study(config)
+    except (PreflightError, ConnectionError) as error:
+        end(str(error), NO_PLACE)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     if done.interrupted:

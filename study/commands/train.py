@@ -22,9 +22,12 @@ def train(
         config = resolve(source, sets=sets, smoke=smoke).config
         cells = {config.label(each): each for each in config.cells()}
         chosen = pick(cells, cell or next(iter(cells)), "cell")
+    import torch
+
     from trainables import datasets
     from trainables.learner import Learner
 
+    torch.set_num_threads(1)  # as in a slot
     spec = config.spec(chosen, "final" if final else "search", seed, config.published(chosen.loss))
     mark = " (chosen with test feedback)" if spec.peeks else ""
     learner = Learner(spec, datasets.load(chosen.dataset))
@@ -33,9 +36,13 @@ def train(
         row = learner.epoch()
         scores = "  ".join(f"{name} {value:.4f}" for name, value in row.select.items())
         print(
-            f"epoch {row.epoch:>3}  loss {row.loss:.4f}  select: {scores}{mark}  {row.seconds:.1f} s"
+            f"epoch {row.epoch:>3}  loss {_loss(row.loss)}  select: {scores}{mark}  {row.seconds:.1f} s"
             + ("  diverged" if row.diverged else "")
         )
     if final:
         result = learner.read_test()
         print(f"test at epoch {result.epoch}: " + "  ".join(f"{name} {value:.4f}" for name, value in result.test.items()) + mark)
+
+
+def _loss(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"

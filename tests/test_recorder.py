@@ -1,0 +1,95 @@
+"""What the driver notes, with Tune's trials played by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from study.live import View
+from study.recorder import Recorder, config_yaml, splits_json, start_cells
+from tests.conftest import MakeConfig
+
+
+class Notes:
+    """In the tracker's place: remembers the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, dict[str, Any]]] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        return lambda key, *args, **more: self.calls.append((verb, key, {"args": args, **more}))
+
+    def of(self, key: str) -> list[str]:
+        return [verb for verb, name, _ in self.calls if name == key]
+
+
+@pytest.fixture
+def played(config: MakeConfig) -> SimpleNamespace:
+    study = config(losses=["triplet"], tracking_uri="https://me:secret@there")
+    notes = Notes()
+    cells = start_cells(study, notes)  # type: ignore[arg-type]
+    recorder = Recorder(study, notes, View(study, Console(file=io.StringIO())), cells)  # type: ignore[arg-type]
+    spec = study.spec(study.cells()[1], "search", 0, study.published("triplet"))
+    trial: Any = SimpleNamespace(
+        trial_id="t0", config={"spec": spec.as_dict(), "trial": "search-0"}, last_result={"epoch": 2}, error_file="e.txt"
+    )
+    return SimpleNamespace(study=study, notes=notes, recorder=recorder, trial=trial, cell=str(spec.cell))
+
+
+def row(epoch: int) -> dict[str, Any]:
+    return {"epoch": epoch, "score": 0.1, "metrics": {"select/best": 0.1}}
+
+
+def test_a_trial_is_started_written_and_ended_once(played: SimpleNamespace) -> None:
+    played.recorder.on_trial_start(0, [], played.trial)
+    for epoch in (1, 2):
+        played.recorder.on_trial_result(0, [], played.trial, row(epoch))
+    played.recorder.on_trial_complete(0, [], played.trial)
+    assert played.notes.of("t0") == ["start_trial", "log", "log", "end"]
+    assert played.recorder.ended == 1
+
+
+def test_an_epoch_that_a_retry_runs_again_is_written_once(played: SimpleNamespace) -> None:
+    played.recorder.on_trial_start(0, [], played.trial)
+    played.recorder.on_trial_result(0, [], played.trial, row(1))
+    played.recorder.on_trial_start(0, [], played.trial)
+    played.recorder.on_trial_result(0, [], played.trial, row(1))
+    played.recorder.on_trial_result(0, [], played.trial, row(2))
+    assert played.notes.of("t0") == ["start_trial", "log", "log"]
+
+
+def test_a_trial_that_failed_before_it_started_still_has_its_run(played: SimpleNamespace) -> None:
+    played.trial.last_result = {}
+    played.recorder.on_trial_error(0, [], played.trial)
+    assert played.notes.of("t0") == ["start_trial", "end"]
+    assert played.recorder.failed == played.recorder.ended == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [({"epoch": 2}, "finished"), ({"epoch": 1}, "stopped early"), ({"epoch": 1, "diverged": True}, "diverged")],
+)
+def test_the_outcome_is_told(played: SimpleNamespace, last: dict[str, Any], outcome: str) -> None:
+    played.recorder.on_trial_start(0, [], played.trial)
+    played.trial.last_result = last
+    played.recorder.on_trial_complete(0, [], played.trial)
+    assert played.notes.calls[-1][2]["tags"]["outcome"] == outcome
+
+
+def test_every_cell_has_its_config_without_the_password_and_its_splits(played: SimpleNamespace) -> None:
+    cells = [call for call in played.notes.calls if call[0] == "start_cell"]
+    assert len(cells) == 2 + 2
+    for _, _, call in cells:
+        assert "secret" not in call["files"]["config.yaml"]
+        assert json.loads(call["files"]["splits.json"])
+
+
+def test_the_config_in_the_study_folder_is_the_whole_one(played: SimpleNamespace) -> None:
+    assert yaml.safe_load(config_yaml(played.study))["tracking_uri"] == "https://me:secret@there"
+    assert set(json.loads(splits_json(played.study))) == {"sketches/default", "sketches/fixed_validation"}

@@ -1,11 +1,21 @@
 """Which trials to run. In Python: from study import run_study, StudyConfig."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from study.config import StudyConfig
 
 if TYPE_CHECKING:
     from study.run import run_study
+
+# Ray reads these when it is imported, which is later than this.
+for _name, _value in {
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else every worker copies the folder and starts through `uv run` again
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+}.items():
+    os.environ.setdefault(_name, _value)
 
 __all__ = ["StudyConfig", "run_study"]
 

@@ -86,9 +86,6 @@ def _ready(config: StudyConfig, tracker: Tracker, folder: Path) -> tuple[int, di
 
 def _connect(config: StudyConfig) -> tuple[int, dict[str, float]]:
     """Slots, and what one of them needs. Local unless RAY_ADDRESS is set: a developer's own cluster is never joined by accident."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "local")
         cpus = (config.slots or os.cpu_count()) if address == "local" else None

@@ -58,7 +58,9 @@ def _by_default(ranking: Ranking) -> list[str]:
     same = "also puts" if top.rank == 1 else "would have put"
     moved = [row.loss for row in paired if row.difference["recall_at_1"].low > 0 or row.difference["recall_at_1"].high < 0]
     peeked = f"{top.loss} first ({top.default['recall_at_1'].percent()} %)"
-    return [f"The default setup, which peeks, {same} {peeked}; the setups differ beyond chance for {_listed(moved or ['no loss'])}."]
+    return [
+        f"The default setup, which peeks, {same} {peeked}; in Recall@1 the setups differ beyond chance for {_listed(moved or ['no loss'])}."
+    ]
 
 
 def _ahead(worlds: Mapping[str, Floats], one: str, other: str) -> bool:

@@ -133,7 +133,7 @@ def _notes(finals: pd.DataFrame) -> list[str]:
     spread = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     spread += " seed" if seeds.max() == 1 else " seeds"
     notes = [
-        "* chosen with test feedback: its epoch was picked on the test classes. Never compare it with a number without the mark.",
+        "* chosen with test feedback: its epoch was picked on the test classes. Never rank it among numbers without the mark.",
         f"[low, high]: {LEVEL:.0%} interval, bootstrap over test classes and {spread} (n - 1 of n drawn); "
         "the split and the searched setting are held fixed.",
         "Rank: by validation-setup Recall@1; in brackets the ranks that the same interval allows.",

@@ -141,6 +141,8 @@ class StudyConfig(BaseModel):
         for dataset, name in product(self.dataset, self.protocols):
             for split in self.splits(dataset, name):
                 wanted = self.batch_size // self.images_per_class
+                if wanted < 2:
+                    raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
                 if wanted > len(split.train):
                     raise ValueError(
                         f"A batch of {self.batch_size} with {self.images_per_class} per class needs {wanted} classes, but {dataset} under "

@@ -2,6 +2,7 @@
 
 import os
 import urllib.request
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,10 +20,10 @@ def study_folder(config: StudyConfig) -> Path:
     folder = Path(config.studies) / config.name
     if not folder.exists():
         return folder
+    free = next(name for i in count(2) if not (folder.parent / (name := f"{config.name}-{i}")).exists())
     state = "is finished" if (folder / "finished.json").exists() else "was started before and did not finish"
     raise ValueError(
-        f"The study '{config.name}' {state}: {folder}. `fairtrial report {config.name}` shows it; "
-        f"`--name {config.name}-2` runs it again beside."
+        f"The study '{config.name}' {state}: {folder}. `fairtrial report {config.name}` shows it; `--name {free}` runs it again beside."
     )
 
 

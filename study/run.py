@@ -42,7 +42,10 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     """Run every trial of the study on local Ray, or on the cluster that RAY_ADDRESS names."""
     check_place(config)
     folder, uri = study_folder(config), tracking_uri(config)
-    folder.mkdir(parents=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise PreflightError(f"The studies folder must be writable: {error}; choose another with --set studies=FOLDER.") from None
     (folder / "config.yaml").write_text(config_yaml(config))
     (folder / "splits.json").write_text(splits_json(config))
     artifacts = None if config.tracking_uri else folder.parent / "mlartifacts" / config.name

@@ -53,7 +53,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf8"))
     except FileNotFoundError:
         raise ValueError(f"There is no file {path}; `fairtrial config show quickstart` prints one to start from.") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} cannot be read as YAML: {reason}") from None
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):

@@ -27,6 +27,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"val_fraction": 0.01}, "holds out 1 of 100 train classes"),
     ({"val_fraction": 1.5}, "val_fraction=1.5"),
     ({"batch_size": 51}, "must be a multiple of images_per_class=5; use 50."),
+    ({"images_per_class": 50}, "A batch needs two classes or more; use images_per_class=25 or less."),
     ({"batch_size": 500}, "use batch_size=450 or less"),
     ({"warm_up": 8}, "must end before the last of epochs=8"),
     ({"losses": ["triplet", "triplet"]}, "Each name stands once"),

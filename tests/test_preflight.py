@@ -21,6 +21,9 @@ def test_a_finished_study_is_never_overwritten(config: MakeConfig) -> None:
     (folder / "finished.json").write_text("{}")
     with pytest.raises(ValueError, match=r"'mine' is finished.*fairtrial report mine"):
         study_folder(study)
+    (folder.parent / "mine-2").mkdir()
+    with pytest.raises(ValueError, match="--name mine-3"):
+        study_folder(study)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(config: MakeConfig, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ BAD_INPUT, FAILED_TRIALS, NO_PLACE, INTERRUPTED = 2, 3, 4, 130
 
 Source = Annotated[str, typer.Argument(metavar="PRESET|FILE", help="a preset (`fairtrial list presets`) or a .yaml file")]
 Sets = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change a value; may be given several times")]
-Smoke = Annotated[bool, typer.Option("--smoke", help="the same study, tiny: every part of the road in about a minute")]
+Smoke = Annotated[bool, typer.Option("--smoke", help="the same study, tiny: every part of the road in one to two minutes")]
 Name = Annotated[str | None, typer.Option("--name", help="the study's name, in place of its own")]
 Studies = Annotated[str, typer.Option("--studies", help="the studies folder")]
 Json = Annotated[bool, typer.Option("--json", help="for programs")]

@@ -4,6 +4,7 @@ import typer
 
 from study.commands import FAILED_TRIALS, FAIRTRIAL, INTERRUPTED, NO_PLACE, Name, Sets, Smoke, Source, end, one_sentence, terminal
 from study.preflight import PreflightError, check_place, study_folder
+from study.presets import PRESETS
 from study.sources import resolve
 
 
@@ -32,9 +33,16 @@ def run(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None
     for what, where in (
         ("Report", str(done.page)),
         ("Trials", f"{FAIRTRIAL} ui"),
-        ("Next", f"{FAIRTRIAL} config show {source} > my-study.yaml   (edit it, then: {FAIRTRIAL} run my-study.yaml)"),
+        ("Next", _next(source)),
     ):
         console.print(f"{what:<8} {where}", soft_wrap=True, highlight=False, markup=False)
     if done.failed:
         console.print(f"{done.failed} of {done.trials} trials failed; their errors are in {done.folder / 'ray'}.", soft_wrap=True)
         raise typer.Exit(FAILED_TRIALS)
+
+
+def _next(source: str) -> str:
+    """A study of one's own, under a name of its own."""
+    if source in PRESETS:
+        return f"{FAIRTRIAL} config show {source} --name mine > mine.yaml   (edit it, then: {FAIRTRIAL} run mine.yaml)"
+    return f"edit {source}, then: {FAIRTRIAL} run {source} --name another"

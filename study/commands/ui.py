@@ -1,11 +1,13 @@
 """fairtrial ui: MLflow's own pages on this machine's store."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -46,10 +48,16 @@ def ui(
         "--port",
         str(port),
     ]
+    # MLflow starts helpers of its own: a group, so that ending this ends them all.
+    server = subprocess.Popen(command, env={"MLFLOW_DISABLE_TELEMETRY": "true", **os.environ}, start_new_session=True)
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     try:
-        code = subprocess.call(command, env={"MLFLOW_DISABLE_TELEMETRY": "true", **os.environ})
+        code = server.wait()
     except KeyboardInterrupt:
         code = 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
     raise typer.Exit(code)
 
 

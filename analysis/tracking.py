@@ -188,9 +188,10 @@ class Tracker:
             self._client.set_terminated(self._runs[key], "KILLED")
 
     def _raise(self, what: str) -> None:
-        if self._failure:
-            reason = " ".join(redact(str(self._failure)).split()) or type(self._failure).__name__
-            raise TrackingError(f"{what}: {reason}") from self._failure
+        failure, self._failure = self._failure, None  # each is told once
+        if failure:
+            reason = " ".join(redact(str(failure)).split()) or type(failure).__name__
+            raise TrackingError(f"{what}: {reason}") from failure
 
 
 def studies(uri: str) -> list[str]:

@@ -28,6 +28,17 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Which images a dataset's name stands for in this study."""
+
+    dataset: str
+    root: str | None = None  # image_folder: the folder; csv: the file; the others are found where they were prepared
+    train_classes: tuple[str, ...] = ()  # image_folder and csv: names, in place of the first half
+    test_classes: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()  # files left out, as paths below the root
+
+
+@dataclass(frozen=True)
 class Split:
     """Class lists. A search trial's split has no test classes: what is not there cannot be read."""
 

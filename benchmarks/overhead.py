@@ -52,11 +52,11 @@ def study(folder: str, trials: int) -> Clock:
 def bare(work: list[tuple[TrialSpec, int]], barrier: Barrier, answers: Queue[float]) -> None:
     import torch
 
-    from trainables import datasets
     from trainables.learner import Learner
+    from trainables.pixels import load
 
     torch.set_num_threads(1)
-    data = datasets.load("sketches")
+    data = load(work[0][0].origin, work[0][0].look.cache_size)
     Learner(work[0][0], data).epoch()  # warms up
     barrier.wait()
     began = time.perf_counter()

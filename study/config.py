@@ -1,118 +1,58 @@
 """StudyConfig: what a study is, frozen and fully checked before anything starts."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from itertools import pairwise, product
-from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
+from typing import Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError, model_validator
 
 from search_spaces import LOSSES, Range, pick
+from study.keys import Keys
 from study.protocols import PROTOCOLS, Divides
 from study.strategies import STRATEGIES
-from trainables.backbones import BACKBONES
-from trainables.contract import PIXELS, UNTRAINED, Cell, Phase, Split, Training, TrialSpec
-from trainables.datasets import DATASETS
+from trainables.backbones import POOLINGS, find_backbone
+from trainables.contract import PIXELS, UNTRAINED, Cell, Design, Look, Origin, Phase, Split, Training, TrialSpec
+from trainables.datasets import DATASETS, halves, index
 from trainables.metrics import check_metric
+from trainables.optimiser import OPTIMISERS
+from trainables.weights import check_weights
+
+RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 
 
-def _several(value: Any) -> Any:
-    """One value, 'a,b' from the command line, or a list."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
-Sizes = Annotated[tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)]
-
-
-class StudyConfig(BaseModel):
-    """Every key of a study. A value or a list where several make sense; the cells are their product."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
-
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="the study's folder and its MLflow experiment")
-
-    dataset: Names = Field(description="one or several of `fairtrial list datasets`")
-    backbone: Names = Field(description="one or several of `fairtrial list backbones`")
-    embedding_size: Sizes = Field(description="dimensions of the embedding")
-    losses: Names = Field(description="the losses to compare")
-    protocols: Names = Field(description="how classes are divided, and so how numbers are chosen")
-    settings: dict[str, dict[str, float]] = Field({}, description="by loss: values in place of the published ones")
-    val_fraction: float = Field(0.1, gt=0, lt=1, description="fixed_validation: share of the train classes held out")
-    split_seed: int = Field(0, ge=0, description="fixed_validation: which classes are held out")
-
-    strategy: str = Field("hyperopt", description="who proposes settings")
-    search_trials: int = Field(8, ge=1, description="settings tried per searched cell; the first is the published one")
-    grace: int = Field(2, ge=1, description="epochs before early stopping may end a search trial")
-    reduction: int = Field(2, ge=2, description="of the trials at a rung, one in this many goes on")
-    seeds: int = Field(3, ge=1, description="final trials per cell")
-    seed: int = Field(0, ge=0, description="of searchers and search trials; final trials have the seeds after it")
-    baselines: bool = Field(True, description="score raw pixels and the untrained network too")
-
-    epochs: int = Field(ge=1)
-    batch_size: int = Field(ge=2, description="images per step, over all workers")
-    images_per_class: int = Field(ge=2, description="in a balanced batch")
-    steps_per_epoch: int | None = Field(None, ge=1, description="empty: ceil(train images / batch_size)")
-    learning_rate: float = Field(gt=0)
-    weight_decay: float = Field(0, ge=0)
-    lr_step: int = Field(ge=1, description="epochs between two decays")
-    lr_gamma: float = Field(gt=0, le=1, description="factor of each decay")
-    warm_up: int = Field(0, ge=0, description="epochs in which only head and loss learn")
-    max_shift: int = Field(0, ge=0, description="augmentation: pixels, any direction")
-    flip: bool = Field(False, description="augmentation: mirror half of the images")
-    metrics: Names = Field(("recall_at_1", "map_at_r"), description="measured on select and test classes")
-    select_metric: str = Field("recall_at_1", description="chooses epochs and settings")
-
-    slots: int | None = Field(None, ge=1, description="trials at a time; empty: one per CPU of the cluster")
-    studies: str = Field("studies", description="folder for studies and the embedded MLflow")
-    tracking_uri: str | None = Field(None, description="an MLflow server; empty: SQLite in the studies folder")
-
-    @field_validator("losses", "dataset", "backbone", "protocols", "metrics")
-    @classmethod
-    def _no_twins(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(names)) < len(names):
-            raise ValueError(f"Each name stands once, but got {', '.join(names)}.")
-        return names
-
-    @field_validator("name")
-    @classmethod
-    def _not_ours(cls, name: str) -> str:
-        if name in ("mlflow.db", "mlartifacts"):
-            raise ValueError(f"The studies folder keeps its own {name}; choose another name.")
-        return name
-
-    @field_validator("tracking_uri")
-    @classmethod
-    def _known_scheme(cls, uri: str | None) -> str | None:
-        if uri:
-            urlsplit(uri)  # a ValueError says what is wrong with a malformed one
-        if uri and not uri.startswith(("http://", "https://", "sqlite:///", "postgresql://", "mysql://")):
-            raise ValueError(
-                "tracking_uri starts with http://, https://, sqlite:///, postgresql:// or mysql://, or is empty for the embedded store."
-            )
-        return uri
+class StudyConfig(Keys):
+    """A study whose every name and number was checked, against each other and against the data too."""
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         for names, table, what in (
             (self.dataset, DATASETS, "dataset"),
-            (self.backbone, {k: v for k, v in BACKBONES.items() if v.head}, "backbone"),
             (self.losses, LOSSES, "loss"),
             (self.protocols, PROTOCOLS, "protocol"),
             ((self.strategy,), STRATEGIES, "strategy"),
+            ((self.pooling,), POOLINGS, "pooling"),
+            ((self.optimizer,), OPTIMISERS, "optimizer"),
         ):
             for name in names:
                 pick(table, name, what)
-        for name in (*self.metrics, self.select_metric):
+        for name in self.backbone:
+            if not find_backbone(name).head:
+                raise ValueError(f"{name} cannot be trained; every study has it as a baseline already.")
+            check_weights(name, self.weights)
+        return self
+
+    @model_validator(mode="after")
+    def _check_metrics(self) -> Self:
+        for name in {*self.metrics, self.select_metric} - {RECALLS}:
             check_metric(name)
-        if not {"recall_at_1", "map_at_r"} <= set(self.metrics):
-            raise ValueError(f"metrics must hold recall_at_1 and map_at_r, which rank the losses, but got {', '.join(self.metrics)}.")
-        if self.select_metric not in self.metrics:
-            raise ValueError(f"select_metric={self.select_metric} must be measured; add it to metrics ({', '.join(self.metrics)}).")
+        for dataset in self.dataset:
+            measured = self.measured(dataset)
+            if not {"recall_at_1", "map_at_r"} <= set(measured):
+                raise ValueError(f"metrics must hold recall_at_1 and map_at_r, which rank the losses, but got {', '.join(self.metrics)}.")
+            if self.select_metric not in measured:
+                raise ValueError(f"select_metric={self.select_metric} must be measured; add it to metrics ({', '.join(self.metrics)}).")
         return self
 
     @model_validator(mode="after")
@@ -138,25 +78,62 @@ class StudyConfig(BaseModel):
             raise ValueError(f"batch_size={self.batch_size} must be a multiple of images_per_class={self.images_per_class}; use {near}.")
         if self.warm_up >= self.epochs:
             raise ValueError(f"warm_up={self.warm_up} must end before the last of epochs={self.epochs}.")
+        if self.batch_size // self.images_per_class < 2:
+            raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
+        if self.crop_scale[1] > 1:
+            raise ValueError(f"crop_scale is a share of the image's area, 1 at most, but got {self.crop_scale[1]:g}.")
+        if self.data_root and not any(DATASETS[name].needs_root for name in self.dataset):
+            raise ValueError(f"data_root is for image_folder and csv, not for {', '.join(self.dataset)}; leave it out.")
+        for dataset, backbone in product(self.dataset, self.backbone):
+            size = self.look(dataset, backbone).image_size
+            if not DATASETS[dataset].pixels and size > self.cache_size:
+                raise ValueError(f"cache_size={self.cache_size} must not be below image_size={size}; use cache_size={-(-size * 8 // 7)}.")
         for dataset, name in product(self.dataset, self.protocols):
-            for split in self.splits(dataset, name):
-                wanted = self.batch_size // self.images_per_class
-                if wanted < 2:
-                    raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
-                if wanted > len(split.train):
-                    raise ValueError(
-                        f"A batch of {self.batch_size} with {self.images_per_class} per class needs {wanted} classes, but {dataset} under "
-                        f"{name} trains on {len(split.train)}; use batch_size={len(split.train) * self.images_per_class} or less."
-                    )
+            self.splits(dataset, name)
         return self
+
+    def notices(self) -> list[str]:
+        """What a reader should know though nothing is wrong."""
+        found = []
+        for dataset, name in product(self.dataset, self.protocols):
+            fewest = min(len(split.train) for split in self.splits(dataset, name))
+            if self.batch_size // self.images_per_class > fewest:
+                size = fewest * self.images_per_class
+                found.append(f"{dataset} has {fewest} classes to train on under {name}: its balanced batches hold {size} images, not {self.batch_size}.")
+        for name in self.backbone:
+            if self.weights == "none" and find_backbone(name).weights:
+                found.append(f"{name} starts from random weights (weights=none); weights=imagenet is what papers do.")
+        return found
+
+    def origin(self, dataset: str) -> Origin:
+        if not DATASETS[dataset].needs_root:
+            return Origin(dataset, exclude=self.exclude)
+        return Origin(dataset, self.data_root, self.train_classes, self.test_classes, self.exclude)
+
+    def measured(self, dataset: str) -> tuple[str, ...]:
+        """The metrics, with `recalls` spelled out."""
+        recalls = [f"recall_at_{k}" for k in DATASETS[dataset].recalls]
+        names = [part for name in self.metrics for part in (recalls if name == RECALLS else [name])]
+        return tuple(dict.fromkeys(names))
+
+    def look(self, dataset: str, backbone: str) -> Look:
+        """The backbone's input size, unless the study says another or all images are smaller."""
+        own = find_backbone(backbone).input_size
+        size = own if backbone == PIXELS else self.image_size or own
+        if not (self.image_size and backbone != PIXELS):
+            size = min(size, DATASETS[dataset].side or size)
+        return Look(**self._values(Look) | {"image_size": size})
+
+    def _values(self, kind: Any) -> dict[str, Any]:
+        """The keys of this study that are fields of a part of a spec."""
+        return {field.name: getattr(self, field.name) for field in fields(kind)}
 
     def protocol(self, name: str) -> Divides:
         kind = PROTOCOLS[name]
-        return kind(**{field.name: getattr(self, field.name) for field in fields(kind)})
+        return kind(**self._values(kind))
 
     def splits(self, dataset: str, protocol: str) -> tuple[Split, ...]:
-        source = DATASETS[dataset]
-        return self.protocol(protocol).splits(source.train, source.test)
+        return self.protocol(protocol).splits(*halves(self.origin(dataset)))
 
     def cells(self) -> list[Cell]:
         """dataset x backbone x embedding size x loss x protocol, in that order."""
@@ -197,34 +174,46 @@ class StudyConfig(BaseModel):
             parts = [cell.dataset] * (len(self.dataset) > 1) + [cell.backbone]
         return "/".join([*parts, cell.loss] + ([cell.protocol] if cell.protocol in self.protocols else []))
 
-    def training(self, **changes: Any) -> Training:
-        return Training(**({field.name: getattr(self, field.name) for field in fields(Training)} | changes))
-
     def spec(self, cell: Cell, phase: Phase, seed: int, setting: Mapping[str, float]) -> TrialSpec:
         """One trial. A search trial's splits hold no test class."""
         splits = self.splits(cell.dataset, cell.protocol)
         if phase == "search":
             splits = tuple(split.sealed() for split in splits)
-        rule = self.protocol(cell.protocol).rule
-        return TrialSpec(cell, phase, rule, seed, splits, self.training(), dict(setting))
+        origin = self.origin(cell.dataset)
+        return TrialSpec(
+            cell,
+            phase,
+            self.protocol(cell.protocol).rule,
+            seed,
+            origin=origin,
+            fingerprint=index(origin).fingerprint,
+            splits=splits,
+            look=self.look(cell.dataset, cell.backbone),
+            design=Design(**self._values(Design)),
+            training=Training(**self._values(Training) | {"metrics": self.measured(cell.dataset)}),
+            setting=dict(setting),
+        )
 
     def final_seeds(self) -> range:
         """None of them is the search's: the selected trial itself would be too good by luck."""
         return range(self.seed + 1, self.seed + 1 + self.seeds)
 
+    def baseline_cells(self) -> list[tuple[Cell, int]]:
+        """With their seeds: raw pixels once, and the untrained network for every seed."""
+        found: list[tuple[Cell, int]] = []
+        for dataset in self.dataset if self.baselines else ():
+            found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), self.final_seeds()[0]))
+            networks = [Cell(dataset, backbone, size, UNTRAINED, "none") for backbone, size in product(self.backbone, self.embedding_size)]
+            found += product(networks, self.final_seeds())
+        return found
+
     def baseline_specs(self) -> Iterator[TrialSpec]:
-        """Raw pixels once and the untrained network for every seed, scored on the test classes: nothing is chosen."""
-        if not self.baselines:
-            return
-        untrained = self.training(epochs=0)
-        for dataset in self.dataset:
-            test = DATASETS[dataset].test
-            splits = (Split((), test, test),)
-            yield TrialSpec(Cell(dataset, PIXELS, 0, UNTRAINED, "none"), "final", "untrained", self.final_seeds()[0], splits, untrained)
-            for backbone, size in product(self.backbone, self.embedding_size):
-                cell = Cell(dataset, backbone, size, UNTRAINED, "none")
-                for seed in self.final_seeds():
-                    yield TrialSpec(cell, "final", "untrained", seed, splits, untrained)
+        """Scored on the test classes: nothing is chosen."""
+        for cell, seed in self.baseline_cells():
+            test = halves(self.origin(cell.dataset))[1]
+            spec = self.spec(replace(cell, protocol="default"), "final", seed, {})
+            training = replace(spec.training, epochs=0)
+            yield replace(spec, cell=cell, rule="untrained", splits=(Split((), test, test),), training=training)
 
 
 def make(values: Mapping[str, Any]) -> StudyConfig:

@@ -37,8 +37,8 @@ class View:
     def __init__(self, config: StudyConfig, console: Console | None = None) -> None:
         self.config, self.console = config, console or Console()
         self.cells = {cell: CellView(config.label(cell), sum(config.trials(cell)), _peeks(config, cell)) for cell in config.cells()}
-        for spec in config.baseline_specs():
-            cell = self.cells.setdefault(spec.cell, CellView(config.label(spec.cell), 0, peeks=False))
+        for baseline, _ in config.baseline_cells():
+            cell = self.cells.setdefault(baseline, CellView(config.label(baseline), 0, peeks=False))
             cell.total += 1
         self.total, self.ended_trials, self.epochs = 0, 0, 0
         self.left = 0.0  # epochs that are still expected

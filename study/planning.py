@@ -9,11 +9,14 @@ from typing import Any
 from study.config import StudyConfig
 from study.strategies import STRATEGIES, Setting
 from trainables.contract import Cell
+from trainables.datasets import index
+from trainables.pixels import cache_bytes, cache_folder
+from trainables.weights import weights_path
 
 START_UP = 35  # seconds until the first epoch of a study; measured on two cores
 CONTENTION = 1.4  # slots that share a machine slow each other by up to this; measured on two cores
 QUERY_BYTES = 40  # one row of queries.csv
-PROBE_STEPS = 5
+PROBES, PROBE_SECONDS = 5, 1.0  # at most
 PREVIEW = 3  # settings shown per cell
 
 
@@ -45,8 +48,36 @@ def _plan_cell(config: StudyConfig, cell: Cell) -> CellPlan:
     return CellPlan(config.label(cell), rule, search, final, (low, (search + final) * config.epochs), settings)
 
 
+def obstacle(config: StudyConfig) -> str | None:
+    """Why no cost can be told yet: data or weights that are not here."""
+    try:
+        for backbone in config.backbone:
+            path = weights_path(backbone, config.weights)
+            if path and not path.exists():
+                return f"The weights of {backbone} are not here yet ({path}); `fairtrial run` fetches them."
+        for dataset in config.dataset:
+            origin = config.origin(dataset)
+            index(origin)
+            if cache_bytes(origin, config.cache_size) and not cache_folder(origin, config.cache_size).exists():
+                return f"The images of {dataset} are not decoded yet; `fairtrial run` does that first, once for this machine."
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def cache_disk(config: StudyConfig) -> int | None:
+    """Bytes of all decoded images, those that are there and those that will be; None if the data are not here."""
+    try:
+        return sum(cache_bytes(config.origin(dataset), config.cache_size) for dataset in config.dataset)
+    except ValueError:
+        return None
+
+
 def estimate(config: StudyConfig, *, slots: int) -> dict[str, Any]:
     """Seconds (low, high) and bytes of the whole study, from timing a few real steps of every cell in this process."""
+    costs: dict[str, Any] = {"seconds": None, "slots": slots, "disk_bytes": None, "cache_bytes": cache_disk(config), "unknown": obstacle(config)}
+    if costs["unknown"]:
+        return costs
     import torch
 
     torch.set_num_threads(1)
@@ -59,30 +90,34 @@ def estimate(config: StudyConfig, *, slots: int) -> dict[str, Any]:
         # A trial keeps weights, two moments and its best weights; a final trial's last files are copied to MLflow.
         disk += 4 * state * plan.search_trials + 2 * (5 * state + QUERY_BYTES * queries) * plan.final_trials
     wall = (START_UP + seconds_low / slots, START_UP + CONTENTION * seconds_high / slots)
-    return {"seconds": [round(part) for part in wall], "slots": slots, "disk_bytes": disk}
+    return costs | {"seconds": [round(part) for part in wall], "disk_bytes": disk}
 
 
 def _probe(config: StudyConfig, cell: Cell) -> tuple[float, int, int]:
     """Seconds per epoch, bytes of the weights, number of test queries."""
-    from trainables import datasets
     from trainables.fit import Fit
+    from trainables.pixels import load
 
     # Sealed, and no score is kept: only how long it takes to make one.
     spec = config.spec(cell, "search", config.seed, config.published(cell.loss))
-    spec = replace(spec, training=replace(spec.training, steps_per_epoch=PROBE_STEPS))
-    data = datasets.load(cell.dataset)
+    spec = replace(spec, training=replace(spec.training, steps_per_epoch=1))
+    data = load(spec.origin, spec.look.cache_size)
     seconds = 0.0
     for i, split in enumerate(spec.splits):
         fit = Fit(spec, split, data, fold=i)
         steps = config.steps_per_epoch or -(-len(fit.train) // config.batch_size)
+        few = fit.images(split.select[: max(2, len(split.select) // 10)])
         fit.train_epoch(1)  # warms up
-        seconds += _timed(lambda fit=fit: fit.train_epoch(2)) * steps / PROBE_STEPS
-        seconds += _timed(lambda fit=fit: fit.score(fit.select))
+        seconds += _timed(lambda fit=fit: fit.train_epoch(2)) * steps
+        seconds += _timed(lambda fit=fit, few=few: fit.score(few)) * len(fit.select) / len(few)
     state = sum(tensor.nbytes for tensor in fit.network.state_dict().values()) * len(spec.splits)
-    return seconds, state, len(data.ids(data.test))
+    return seconds, state, len(data.index.ids(data.index.test))
 
 
 def _timed(work: Any) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+    """Seconds of one call; of several, while they are quick."""
+    began, calls = time.perf_counter(), 0
+    while calls < PROBES and time.perf_counter() - began < PROBE_SECONDS:
+        work()
+        calls += 1
+    return (time.perf_counter() - began) / calls

@@ -29,14 +29,26 @@ def quickstart() -> dict[str, Any]:
         "weight_decay": WEIGHT_DECAY,
         "lr_step": 6,
         "lr_gamma": 0.2,
+        "weights": "none",
+        "pooling": "grid",
+        "center_crop": 1.0,
+        "crop": "shifted",
         "max_shift": 1,
+        "flip": False,
     }
 
 
 # What --smoke puts in place of a study's own values: every part of the road, in seconds.
 SMOKE: dict[str, Any] = {
     "dataset": ["sketches"],
+    "data_root": None,
+    "train_classes": [],
+    "test_classes": [],
+    "exclude": [],
     "backbone": ["tiny"],
+    "weights": "none",
+    "pooling": "grid",
+    "image_size": None,
     "embedding_size": [16],
     "search_trials": 2,
     "grace": 1,

@@ -40,12 +40,11 @@ class FixedValidation:
     searches: ClassVar[bool] = True
 
     def splits(self, train: Classes, test: Classes) -> tuple[Split, ...]:
-        held = round(self.val_fraction * len(train))
-        if not 2 <= held <= len(train) - 2:
-            low, high = 2 / len(train), 1 - 2 / len(train)
+        held = max(2, round(self.val_fraction * len(train)))  # one class alone has no negatives
+        if held > len(train) - 2:
+            cure = "add classes" if len(train) < 4 else f"choose {1 - 2 / len(train):g} or less"
             raise ValueError(
-                f"val_fraction={self.val_fraction:g} holds out {held} of {len(train)} train classes; "
-                f"choose {low:g} to {high:g}, which leaves at least two on each side."
+                f"val_fraction={self.val_fraction:g} holds out {held} of {len(train)} train classes, but two must be left to train on; {cure}."
             )
         chosen = set(Random(self.split_seed).sample(sorted(train), held))
         rest = tuple(c for c in train if c not in chosen)

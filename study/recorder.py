@@ -21,6 +21,7 @@ from analysis.tracking import Tracker, redact
 from study.config import StudyConfig
 from study.live import View
 from trainables.contract import ARTIFACTS, PEEKING, Cell, TrialSpec
+from trainables.datasets import index
 
 
 class Recorder(Callback):
@@ -101,11 +102,11 @@ def start_cells(config: StudyConfig, tracker: Tracker) -> list[Cell]:
 
 def _cell_tags(config: StudyConfig, cell: Cell, rule: str) -> dict[str, Any]:
     tags = {"study": config.name, "cell": str(cell), "label": config.label(cell), "rule": rule, "peeks": rule == PEEKING}
-    return {**tags, **asdict(cell), **_origin()}
+    return {**tags, **asdict(cell), "data": index(config.origin(cell.dataset)).fingerprint, **_code()}
 
 
 @cache
-def _origin() -> dict[str, str]:
+def _code() -> dict[str, str]:
     """Which code ran: the commit of a checkout, and the versions of what matters."""
     commit, checkout = "unknown", Path(__file__).parent.parent
     if (checkout / ".git").exists() and (git := shutil.which("git")):

@@ -19,6 +19,7 @@ from study.live import View
 from study.preflight import PreflightError, check_place, study_folder, tracking_uri
 from study.recorder import Recorder, config_yaml, splits_json, start_cells
 from study.search import StudySearcher
+from study.staging import stage
 from study.stopping import StopPerCell
 from trainables.slot import Slot
 
@@ -41,6 +42,7 @@ class Finished:
 def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     """Run every trial of the study on local Ray, or on the cluster that RAY_ADDRESS names."""
     check_place(config)
+    stage(config)
     folder, uri = study_folder(config), tracking_uri(config)
     try:
         folder.mkdir(parents=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""The plain data that a trial takes and gives: Cell, Split, Training, TrialSpec, EpochRow, FinalRow."""
+"""The plain data that a trial takes and gives: Cell, Origin, Split, Look, Design, Training, TrialSpec, EpochRow, FinalRow."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -57,6 +57,30 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What of an image the network sees. Training crops at random, scoring takes the middle."""
+
+    image_size: int  # side of the square that the network gets
+    cache_size: int  # shorter side of the decoded images
+    center_crop: float  # scoring: share of the shorter side
+    crop: Literal["resized", "shifted"]
+    crop_scale: tuple[float, float]  # resized: share of the image's area
+    crop_ratio: tuple[float, float]  # resized: width / height
+    max_shift: int  # shifted: the middle, moved by up to this many pixels of the network's input
+    flip: bool  # mirror half of the images
+
+
+@dataclass(frozen=True)
+class Design:
+    """The network around a backbone's trunk."""
+
+    pooling: str
+    weights: str  # imagenet, none or a file
+    freeze_bn: bool  # statistics and affine
+    precision: Literal["float32", "bfloat16"]  # of the trunk; losses are always float32
+
+
+@dataclass(frozen=True)
 class Training:
     """How any trial of a study is trained, whatever its loss."""
 
@@ -64,13 +88,16 @@ class Training:
     batch_size: int
     images_per_class: int
     steps_per_epoch: int | None  # None: ceil(train images / batch size)
+    optimizer: str
     learning_rate: float
+    head_learning_rate: float | None  # None: the same
+    momentum: float
     weight_decay: float
-    lr_step: int  # epochs between two decays
+    lr_step: int | None  # epochs between two decays; None: no decay
     lr_gamma: float
     warm_up: int  # epochs in which only head and loss learn
-    max_shift: int  # pixels
-    flip: bool
+    clip_norm: float | None
+    clip_value: float | None
     metrics: tuple[str, ...]
     select_metric: str
 
@@ -83,7 +110,11 @@ class TrialSpec:
     phase: Phase
     rule: Rule
     seed: int
+    origin: Origin
+    fingerprint: str  # of the data as the driver sees them
     splits: tuple[Split, ...]
+    look: Look
+    design: Design
     training: Training
     setting: Mapping[str, float] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
 
@@ -102,10 +133,18 @@ class TrialSpec:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TrialSpec":
         parts = dict(data)
-        parts["cell"] = Cell(**parts["cell"])
-        parts["splits"] = tuple(Split(**{side: tuple(ids) for side, ids in split.items()}) for split in parts["splits"])
-        parts["training"] = Training(**{**parts["training"], "metrics": tuple(parts["training"]["metrics"])})
+        for key, kind in _PARTS.items():
+            parts[key] = _revive(kind, parts[key])
+        parts["splits"] = tuple(_revive(Split, split) for split in parts["splits"])
         return cls(**parts)
+
+
+_PARTS: dict[str, Any] = {"cell": Cell, "origin": Origin, "look": Look, "design": Design, "training": Training}
+
+
+def _revive(kind: Any, values: Mapping[str, Any]) -> Any:
+    """JSON has no tuples."""
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
-"""One network learning on one split: build, one epoch, embed, state."""
+"""One network learning on one split: build, one epoch, embed, score, state."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from search_spaces import LOSSES
 from trainables.batches import BATCHES, share
-from trainables.contract import UNTRAINED, Split, TrialSpec
-from trainables.datasets import Dataset
+from trainables.contract import PIXELS, UNTRAINED, Split, TrialSpec
+from trainables.crops import draws
 from trainables.gather import gather
-from trainables.images import Images, draws
+from trainables.images import Images, ahead
 from trainables.losses import BUILDERS, Objective
-from trainables.metrics import Retrieval, retrieval
-from trainables.network import build
+from trainables.metrics import Retrieval, feature_of, retrieval
+from trainables.network import Network, build
+from trainables.optimiser import clip, groups, learning_rate, make
+from trainables.pixels import Dataset
+from trainables.weights import weights_path
 
-EMBED_BATCH = 1000  # images per forward pass when scoring
+SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
 
 
 class Fit:
@@ -27,18 +32,29 @@ class Fit:
 
     def __init__(self, spec: TrialSpec, split: Split, data: Dataset, *, fold: int = 0, rank: int = 0, world: int = 1) -> None:
         self.spec, self.split, self.fold, self.rank, self.world = spec, split, fold, rank, world
-        self.select = Images(data, split.select)
+        self.data = data
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        network = build(spec.cell.backbone, self.select.shape, size=spec.cell.embedding_size, seed=spec.seed)
-        self.network = network.to(self.device)
+        self.select = self.images(split.select)
+        self.network = _build_network(spec, data.index.channels).to(self.device)
         if spec.cell.loss == UNTRAINED:
             return
-        self.train = Images(data, split.train)
+        training = spec.training
+        self.train = self.images(split.train)
         self.targets = torch.from_numpy(np.unique(self.train.labels, return_inverse=True)[1]).to(self.device)  # 0..C-1 in this split
         self.card = LOSSES[spec.cell.loss]
         self.objective = _build_objective(spec, classes=len(split.train)).to(self.device)
-        self.optimizer = torch.optim.AdamW(_groups(self.network, self.objective, spec), fused=True)
+        parts = groups(
+            self.network,
+            self.objective,
+            learning_rate=training.learning_rate,
+            head_learning_rate=training.head_learning_rate,
+            weight_decay=training.weight_decay,
+        )
+        self.optimizer = make(training.optimizer, parts, momentum=training.momentum)
         self.parallel: nn.Module = DistributedDataParallel(self.network) if world > 1 else self.network
+
+    def images(self, classes: tuple[int, ...]) -> Images:
+        return Images(self.data, classes, self.spec.look, self.device)
 
     def steps(self) -> int:
         """An epoch is ceil(train images / global batch), the same for every loss."""
@@ -47,52 +63,77 @@ class Fit:
 
     def train_epoch(self, epoch: int) -> float:
         """The mean loss; not finite if training diverged, which ends the epoch at once."""
-        training, key = self.spec.training, (self.spec.seed, self.fold)
-        batches = BATCHES[self.card.batches](
-            self.train.labels,
-            np.random.default_rng((*key, epoch)),
-            size=training.batch_size,
-            per_class=training.images_per_class,
-        )
-        looks = draws((*key, epoch, 1), len(self.train))
         self._set_learning_rates(epoch)
         self.network.train()
         total = 0.0
-        for _, batch in zip(range(self.steps()), batches, strict=False):
-            loss = self._step(share(batch, self.rank, self.world), looks)
+        for images, targets in self._batches(epoch):
+            loss = self._step(images, targets)
             if not np.isfinite(loss):
                 return loss
             total += loss
         return total / self.steps()
 
-    def _step(self, rows: NDArray[np.int64], looks: NDArray[np.float64]) -> float:
-        training = self.spec.training
-        images = self.train.augmented(rows, looks[rows], max_shift=training.max_shift, flip=training.flip)
-        embeddings, targets = self.parallel(images.to(self.device)).float(), self.targets[rows]
+    def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """This rank's part of every batch of the epoch, augmented: pixels and targets."""
+        training, key = self.spec.training, (self.spec.seed, self.fold, epoch)
+        batches = BATCHES[self.card.batches](
+            self.train.labels,
+            np.random.default_rng(key),
+            size=training.batch_size,
+            per_class=training.images_per_class,
+        )
+        looks = draws((*key, 1), len(self.data.pixels))
+
+        def ready(batch: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+            rows = share(batch, self.rank, self.world)
+            return self.train.augmented(rows, looks), self.targets[rows]
+
+        chosen = islice(batches, self.steps())
+        return ahead(ready, chosen) if self.device.type == "cuda" else map(ready, chosen)
+
+    def _step(self, images: Tensor, targets: Tensor) -> float:
+        embeddings = self.parallel(images).float()
         if self.world > 1:  # folds that are divided between workers stay apart
             embeddings, targets = gather(embeddings), gather(targets)
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        clip(self.optimizer, norm=self.spec.training.clip_norm, value=self.spec.training.clip_value)
         self.optimizer.step()
         return loss.item()
 
     def _set_learning_rates(self, epoch: int) -> None:
-        """StepLR; during warm-up the trunk's rate is 0 (never requires_grad, which breaks DDP)."""
+        """During warm-up the trunk's rate is 0 (never requires_grad, which breaks DDP)."""
         training = self.spec.training
-        decay = training.lr_gamma ** ((epoch - 1) // training.lr_step)
         for group in self.optimizer.param_groups:
             waits = group["name"] == "trunk" and epoch <= training.warm_up
-            group["lr"] = 0.0 if waits else group["base_lr"] * decay
+            decayed = learning_rate(group["base_lr"], epoch, step=training.lr_step, gamma=training.lr_gamma)
+            group["lr"] = 0.0 if waits else decayed
+
+    def embed(self, images: Images) -> dict[str, Tensor]:
+        """The raw embeddings, and the pooled features that the head made them from."""
+        self.network.eval()
+        size = max(1, SCORING_PIXELS // self.spec.look.image_size**2)
+        rows = np.arange(len(images))
+        with torch.inference_mode():
+            pooled = torch.cat([self.network.pooled(images.plain(rows[i : i + size])) for i in range(0, len(rows), size)])
+            return {"embedding": self.network.head(pooled).float(), "pooled": pooled}
 
     def score(self, images: Images) -> Retrieval:
         """Exact retrieval among these images: every one is a query against the others."""
-        self.network.eval()
-        with torch.inference_mode():
-            slices = [slice(i, i + EMBED_BATCH) for i in range(0, len(images), EMBED_BATCH)]
-            embeddings = torch.cat([self.network(images.plain(rows).to(self.device)).float() for rows in slices])
-            labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1]).to(self.device)
-            return retrieval(embeddings, labels, self.spec.training.metrics)
+        features = self.embed(images)
+        labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1]).to(self.device)
+        wanted: dict[str, dict[str, str]] = {}
+        for name in self.spec.training.metrics:
+            feature, bare = feature_of(name)
+            wanted.setdefault(feature, {})[bare] = name
+        means, queries = {}, {}
+        for feature, names in wanted.items():
+            with torch.inference_mode():
+                found = retrieval(features[feature], labels, tuple(names), gallery_classes=len(self.split.select))
+            means |= {names[bare]: value for bare, value in found.means.items()}
+            queries |= {names[bare]: values for bare, values in found.queries.items()}
+        return Retrieval(means, queries, found.scored, found.lone)
 
     def state(self) -> dict[str, Any]:
         if self.spec.cell.loss == UNTRAINED:
@@ -110,24 +151,23 @@ class Fit:
             self.optimizer.load_state_dict(state["optimizer"])
 
 
+def _build_network(spec: TrialSpec, channels: int) -> Network:
+    design, backbone = spec.design, spec.cell.backbone
+    return build(
+        backbone,
+        channels,
+        size=spec.cell.embedding_size,
+        pooling=design.pooling,
+        weights=None if backbone == PIXELS else weights_path(backbone, design.weights),
+        freeze_bn=design.freeze_bn,
+        bf16=design.precision == "bfloat16",
+        seed=spec.seed,
+    )
+
+
 def _build_objective(spec: TrialSpec, *, classes: int) -> Objective:
     """The loss with this trial's setting; its weights start equal on every rank."""
     params = {key.removeprefix("loss."): value for key, value in spec.setting.items() if key.startswith("loss.")}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         return BUILDERS[spec.cell.loss](classes, spec.cell.embedding_size, **params)
-
-
-def _groups(network: nn.Module, objective: Objective, spec: TrialSpec) -> list[dict[str, Any]]:
-    """trunk, head, loss: every parameter in exactly one. The loss's own weights are not decayed (our choice)."""
-    rate, decay = spec.training.learning_rate, spec.training.weight_decay
-    wanted = [
-        ("trunk", network.get_submodule("trunk"), rate, decay),
-        ("head", network.get_submodule("head"), rate, decay),
-        ("loss", objective, rate if objective.weights_lr is None else objective.weights_lr, 0.0),
-    ]
-    return [
-        {"name": name, "params": params, "base_lr": lr, "lr": lr, "weight_decay": weight_decay}
-        for name, module, lr, weight_decay in wanted
-        if (params := list(module.parameters()))
-    ]

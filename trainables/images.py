@@ -1,50 +1,65 @@
-"""Pixels for the network: batches from memory, augmented per image, the same on any number of workers."""
+"""The images of a few classes as batches for the network, the same on any number of workers."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.datasets import Dataset
+from trainables.contract import Look
+from trainables.crops import Boxes, centre, cut, cut_by_matrices, drawn
+from trainables.pixels import Dataset
+
+# Decoded images are mapped read-only; torch warns of that once, and no one writes to them.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch.from_numpy(np.frombuffer(b"\0", dtype=np.uint8))
+
+Rows = NDArray[np.int64]
+Item, Result = TypeVar("Item"), TypeVar("Result")
 
 
 class Images:
-    """The images of a few classes of a dataset; no other class can be reached through it."""
+    """No class but these can be reached through it. A row counts within these images, an id within the dataset."""
 
-    def __init__(self, data: Dataset, classes: Sequence[int]) -> None:
-        self.ids = data.ids(classes)
-        self.labels = data.labels[self.ids]
-        self._pixels = torch.from_numpy(data.images[self.ids])
+    def __init__(self, data: Dataset, classes: Sequence[int], look: Look, device: torch.device) -> None:
+        self.ids = data.index.ids(classes)
+        self.labels = data.index.labels[self.ids]
+        self.look, self.device = look, device
+        self._pixels = data.pixels
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        channels, height, width = self._pixels.shape[1:]
-        return channels, height, width
+    def plain(self, rows: Rows) -> Tensor:
+        """0 to 255, as scoring sees them: (n, channels, side, side)."""
+        ids = self.ids[rows]
+        return self._cut(ids, centre(self._pixels.shapes[ids], self.look))
 
-    def plain(self, rows: NDArray[np.int64] | slice) -> Tensor:
-        """uint8 -> 0..1, as scoring sees them."""
-        return self._pixels[rows].float().div_(255)
+    def augmented(self, rows: Rows, numbers: NDArray[np.float32]) -> Tensor:
+        """0 to 255, as training sees them: each image by its own row of numbers (see crops.draws), one row per image of the dataset."""
+        ids = self.ids[rows]
+        return self._cut(ids, drawn(self._pixels.shapes[ids], self.look, numbers[ids]))
 
-    def augmented(self, rows: NDArray[np.int64], draws: NDArray[np.float64], *, max_shift: int, flip: bool) -> Tensor:
-        """Shifted by up to max_shift pixels and mirrored, by the image's own draws (one row of three per image)."""
-        pixels = self._pixels[rows]
-        _, height, width = self.shape
-        shifts = np.floor(draws[:, :2] * (2 * max_shift + 1)).astype(np.int64) - max_shift
-        down = torch.arange(height) + torch.from_numpy(shifts[:, :1])
-        across = torch.arange(width) + torch.from_numpy(shifts[:, 1:2])
-        if flip:
-            across = torch.where(torch.from_numpy(draws[:, 2:] < 0.5), width - 1 - across, across)
-        inside = ((down >= 0) & (down < height))[:, None, :, None] & ((across >= 0) & (across < width))[:, None, None, :]
-        picked = torch.arange(len(rows))[:, None, None]
-        moved = pixels.permute(0, 2, 3, 1)[picked, down.clamp(0, height - 1)[:, :, None], across.clamp(0, width - 1)[:, None, :]]
-        return (moved.permute(0, 3, 1, 2) * inside).float().div_(255)
+    def _cut(self, ids: Rows, boxes: Boxes) -> Tensor:
+        images = [self._pixels[i] for i in ids]
+        if self.device.type == "cpu":
+            return cut(images, boxes, self.look.image_size)
+        return cut_by_matrices(images, boxes, self.look.image_size, self.device)
 
 
-def draws(key: tuple[int, ...], count: int) -> NDArray[np.float64]:
-    """One row of random numbers per image of the epoch: the key names seed and epoch, never rank or batch."""
-    return np.random.default_rng(key).random((count, 3))
+def ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """work(item) in order, always one ahead of the reader: a GPU's next batch is cut while it learns from this one."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = None
+        for item in items:
+            following = pool.submit(work, item)
+            if waiting:
+                yield waiting.result()
+            waiting = following
+        if waiting:
+            yield waiting.result()

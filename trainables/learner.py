@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from trainables.contract import EpochRow, FinalRow, TrialSpec
-from trainables.datasets import Dataset
 from trainables.fit import Fit
 from trainables.images import Images
 from trainables.metrics import Retrieval
+from trainables.pixels import Dataset
 
 WORST = 0.0  # what a diverged trial reports: NaN would be invisible to the searcher
 
@@ -27,7 +27,7 @@ class Learner:
     """
 
     def __init__(self, spec: TrialSpec, data: Dataset, *, rank: int = 0, world: int = 1) -> None:
-        self.spec, self.data = spec, data
+        self.spec = spec
         self.fits = [Fit(spec, split, data, fold=i, rank=rank, world=world) for i, split in enumerate(spec.splits)]
         self.rows: list[EpochRow] = []
         self.best = [(-1.0, 0, self._snapshot(fit)) for fit in self.fits]  # score, epoch, weights
@@ -66,7 +66,7 @@ class Learner:
         assert not self.readings, "test classes are read once"
         for fit, (_, _, weights) in zip(self.fits, self.best, strict=True):
             fit.network.load_state_dict(weights)
-            images = Images(self.data, fit.split.test)
+            images = fit.images(fit.split.test)
             self.readings.append((images, fit.score(images)))
         results = [result for _, result in self.readings]
         return FinalRow(
@@ -81,7 +81,7 @@ class Learner:
         torch.save([weights for _, _, weights in self.best], folder / "best.pt")
         with (folder / "queries.csv").open("w", newline="") as file:
             table = csv.writer(file)
-            names = self.spec.training.metrics
+            names = [name for name in self.spec.training.metrics if name in self.readings[0][1].queries]
             table.writerow(["fold", "image", "class", *names])
             for fold, (images, result) in enumerate(self.readings):
                 rows = result.scored.cpu().numpy()

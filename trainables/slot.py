@@ -32,10 +32,16 @@ class Slot(tune.Trainable):
         return True
 
     def build(self) -> Learner:
-        from trainables import datasets
         from trainables.learner import Learner
+        from trainables.pixels import load
 
-        return Learner(self.spec, datasets.load(self.spec.cell.dataset))
+        data = load(self.spec.origin, self.spec.look.cache_size)
+        if data.index.fingerprint != self.spec.fingerprint:
+            raise ValueError(
+                f"The images of {self.spec.cell.dataset} on this node are not those that the study was started with; "
+                "copy them with their times (rsync -a), or put them on storage that all nodes share."
+            )
+        return Learner(self.spec, data)
 
     @property
     def learner(self) -> Learner:

@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from study.commands import NO_PLACE, Studies
+from trainables.contract import Origin
 
 NEEDED = {
     "ray": "ray",
@@ -60,9 +61,16 @@ def _store(studies: Path) -> str:
 
 
 def _data() -> str:
-    from trainables import datasets
+    from trainables.datasets import DATASETS, index
+    from trainables.fetch import home
 
-    return f"sketches: {len(datasets.load('sketches').images)} drawings"
+    here = []
+    for name in (name for name, source in DATASETS.items() if not source.needs_root):
+        try:
+            here.append(f"{name} ({len(index(Origin(name)).labels)} images)")
+        except ValueError:  # not prepared: no illness
+            continue
+    return f"{', '.join(here)}; prepared ones in {home()}"
 
 
 def doctor(studies: Studies = "studies") -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from study.commands import Json, Name, Sets, Smoke, Source, one_sentence
 from study.preflight import check_place
 from study.sources import resolve
+from trainables.fetch import home
 
 
 def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None, as_json: Json = False) -> None:  # noqa: B006
@@ -23,7 +24,7 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
         "cells": len(cells),
         "search_trials": sum(cell.search_trials for cell in cells),
         "final_trials": sum(cell.final_trials for cell in cells),
-        "baseline_trials": len(list(config.baseline_specs())),
+        "baseline_trials": len(config.baseline_cells()),
         "epochs": [sum(cell.epochs[i] for cell in cells) for i in (0, 1)],
         "rungs": config.rungs(),
         "estimate": cost,
@@ -42,12 +43,19 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
         settings = "\n".join("  " + "  ".join(f"{key}={value:.4g}" for key, value in setting.items()) for setting in cell.first_settings)
         table.add_row(cell.label, str(cell.search_trials), str(cell.final_trials), _span(cell.epochs), settings)
     console.print(table)
-    low, high = (seconds / 60 for seconds in cost["seconds"])
     console.print(
         f"\n{totals['cells']} cells, {totals['search_trials']} search trials, {totals['final_trials']} final trials, "
         f"{totals['baseline_trials']} baselines, {_span(totals['epochs'])} epochs; early stopping at epochs {config.rungs()}."  # type: ignore[arg-type]
     )
-    console.print(f"About {low:.1f} to {high:.1f} minutes on {cost['slots']} slots, and {cost['disk_bytes'] / 1e6:.0f} MB of disk.")
+    if cost["unknown"]:
+        console.print(f"Time not known yet. {cost['unknown']}", soft_wrap=True)
+    else:
+        low, high = (seconds / 60 for seconds in cost["seconds"])
+        console.print(f"About {low:.1f} to {high:.1f} minutes on {cost['slots']} slots, and {cost['disk_bytes'] / 1e6:.0f} MB of disk.")
+    if cost["cache_bytes"]:
+        console.print(f"Decoded images take {cost['cache_bytes'] / 1e9:.2f} GB in {home()}.", soft_wrap=True)
+    for notice in config.notices():
+        console.print(notice, style="yellow", soft_wrap=True)
     console.print("The first setting is the published one. Later ones depend on results, so only the first few can be shown.", style="dim")
 
 

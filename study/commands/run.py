@@ -6,6 +6,7 @@ from study.commands import FAILED_TRIALS, FAIRTRIAL, INTERRUPTED, NO_PLACE, Name
 from study.preflight import PreflightError, check_place, study_folder
 from study.presets import PRESETS
 from study.sources import resolve
+from study.staging import stage
 
 
 def run(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None) -> None:  # noqa: B006
@@ -14,7 +15,10 @@ def run(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None
         config = resolve(source, sets=sets, smoke=smoke, name=name).config
         study_folder(config)
         check_place(config)
-    console = terminal()
+        console = terminal()
+        for notice in config.notices():
+            console.print(notice, style="yellow", soft_wrap=True, highlight=False, markup=False)
+        stage(config, console)
     console.print("Starting Ray and MLflow ...", style="dim")
     from study.printing import print_rankings
     from study.run import run_study

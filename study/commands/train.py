@@ -7,6 +7,7 @@ import typer
 from search_spaces import pick
 from study.commands import Sets, Smoke, Source, one_sentence
 from study.sources import resolve
+from study.staging import stage
 
 
 def train(
@@ -22,15 +23,16 @@ def train(
         config = resolve(source, sets=sets, smoke=smoke).config
         cells = {config.label(each): each for each in config.cells()}
         chosen = pick(cells, cell or next(iter(cells)), "cell")
+        stage(config)
     import torch
 
-    from trainables import datasets
     from trainables.learner import Learner
+    from trainables.pixels import load
 
     torch.set_num_threads(1)  # as in a slot
     spec = config.spec(chosen, "final" if final else "search", seed, config.published(chosen.loss))
     mark = " (chosen with test feedback)" if spec.peeks else ""
-    learner = Learner(spec, datasets.load(chosen.dataset))
+    learner = Learner(spec, load(spec.origin, spec.look.cache_size))
     print(f"{config.label(chosen)}, seed {seed}, {dict(spec.setting)}")
     while not learner.done:
         row = learner.epoch()

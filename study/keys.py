@@ -1,0 +1,115 @@
+"""Every key of a study: its type, its default and what it means."""
+
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+
+def _several(value: Any) -> Any:
+    """One value, 'a,b' from the command line, or a list."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Names = Annotated[Texts, Field(min_length=1)]
+Sizes = Annotated[tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)]
+Pair = Annotated[tuple[float, float], BeforeValidator(_several)]
+
+
+class Keys(BaseModel):
+    """A value or a list where several make sense; the cells of a study are their product."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="the study's folder and its MLflow experiment")
+
+    dataset: Names = Field(description="one or several of `fairtrial list datasets`")
+    data_root: str | None = Field(None, description="image_folder: the folder with one folder per class; csv: the file")
+    train_classes: Texts = Field((), description="image_folder, csv: names, in place of the first half of the classes")
+    test_classes: Texts = Field((), description="image_folder, csv: names, in place of the second half")
+    exclude: Texts = Field((), description="image files left out, as paths below the dataset's folder")
+    backbone: Names = Field(description="one or several of `fairtrial list backbones`, or timm:NAME")
+    embedding_size: Sizes = Field(description="dimensions of the embedding")
+    losses: Names = Field(description="the losses to compare")
+    protocols: Names = Field(description="how classes are divided, and so how numbers are chosen")
+    settings: dict[str, dict[str, float]] = Field({}, description="by loss: values in place of the published ones")
+    val_fraction: float = Field(0.1, gt=0, lt=1, description="fixed_validation: share of the train classes held out, two at least")
+    split_seed: int = Field(0, ge=0, description="fixed_validation: which classes are held out")
+
+    strategy: str = Field("hyperopt", description="who proposes settings")
+    search_trials: int = Field(8, ge=1, description="settings tried per searched cell; the first is the published one")
+    grace: int = Field(2, ge=1, description="epochs before early stopping may end a search trial")
+    reduction: int = Field(2, ge=2, description="of the trials at a rung, one in this many goes on")
+    seeds: int = Field(3, ge=1, description="final trials per cell")
+    seed: int = Field(0, ge=0, description="of searchers and search trials; final trials have the seeds after it")
+    baselines: bool = Field(True, description="score raw pixels and the untrained network too")
+
+    weights: str = Field("imagenet", description="where the backbone starts: imagenet, none, or a file")
+    pooling: str = Field("gap", description="feature map to vector: gap, gmp, gap+gmp or grid")
+    freeze_bn: bool = Field(False, description="batch norm keeps its statistics and its affine part")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the backbone; losses are always float32")
+
+    image_size: int | None = Field(None, ge=1, description="pixels; empty: the backbone's own, or the images' own if they are smaller")
+    cache_size: int = Field(256, ge=1, description="shorter side at which images are decoded, once per machine")
+    center_crop: float = Field(0.875, gt=0, le=1, description="scoring sees the middle: this share of the shorter side")
+    crop: Literal["resized", "shifted"] = Field("resized", description="training sees a random resized crop, or the middle shifted")
+    crop_scale: Pair = Field((0.08, 1.0), description="resized: share of the image's area")
+    crop_ratio: Pair = Field((3 / 4, 4 / 3), description="resized: width / height")
+    max_shift: int = Field(0, ge=0, description="shifted: pixels, any direction; black comes in")
+    flip: bool = Field(True, description="mirror half of the images in training")
+
+    epochs: int = Field(ge=1, description="of every trial that is not stopped")
+    batch_size: int = Field(ge=2, description="images per step, over all workers")
+    images_per_class: int = Field(ge=2, description="in a balanced batch")
+    steps_per_epoch: int | None = Field(None, ge=1, description="empty: ceil(train images / batch_size)")
+    optimizer: str = Field("adamw", description="adamw, adam, rmsprop or sgd")
+    learning_rate: float = Field(gt=0, description="of the backbone; a loss's own weights have theirs on its card")
+    head_learning_rate: float | None = Field(None, gt=0, description="of the embedding layer; empty: the same")
+    momentum: float = Field(0, ge=0, lt=1, description="sgd, rmsprop")
+    weight_decay: float = Field(0, ge=0, description="of backbone and embedding layer")
+    lr_step: int | None = Field(None, ge=1, description="epochs between two decays; empty: no decay")
+    lr_gamma: float = Field(0.5, gt=0, le=1, description="factor of each decay")
+    warm_up: int = Field(0, ge=0, description="epochs in which only embedding layer and loss learn")
+    clip_norm: float | None = Field(None, gt=0, description="largest norm of all gradients together")
+    clip_value: float | None = Field(None, gt=0, description="largest absolute value in a gradient")
+    metrics: Names = Field(("recall_at_1", "map_at_r"), description="measured on select and test classes")
+    select_metric: str = Field("recall_at_1", description="chooses epochs and settings")
+
+    slots: int | None = Field(None, ge=1, description="trials at a time; empty: one per CPU of the cluster")
+    studies: str = Field("studies", description="folder for studies and the embedded MLflow")
+    tracking_uri: str | None = Field(None, description="an MLflow server; empty: SQLite in the studies folder")
+
+    @field_validator("losses", "dataset", "backbone", "protocols", "metrics", "train_classes", "test_classes")
+    @classmethod
+    def _no_twins(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"Each name stands once, but got {', '.join(names)}.")
+        return names
+
+    @field_validator("crop_scale", "crop_ratio")
+    @classmethod
+    def _rising(cls, pair: tuple[float, float]) -> tuple[float, float]:
+        if not 0 < pair[0] <= pair[1]:
+            raise ValueError(f"A range goes from a smaller to a larger number above 0, but got {pair[0]:g} to {pair[1]:g}.")
+        return pair
+
+    @field_validator("name")
+    @classmethod
+    def _not_ours(cls, name: str) -> str:
+        if name in ("mlflow.db", "mlartifacts"):
+            raise ValueError(f"The studies folder keeps its own {name}; choose another name.")
+        return name
+
+    @field_validator("tracking_uri")
+    @classmethod
+    def _known_scheme(cls, uri: str | None) -> str | None:
+        if uri:
+            urlsplit(uri)  # a ValueError says what is wrong with a malformed one
+        if uri and not uri.startswith(("http://", "https://", "sqlite:///", "postgresql://", "mysql://")):
+            raise ValueError(
+                "tracking_uri starts with http://, https://, sqlite:///, postgresql:// or mysql://, or is empty for the embedded store."
+            )
+        return uri

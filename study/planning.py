@@ -6,12 +6,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainables.weights import weights_path
+
 from study.config import StudyConfig
 from study.strategies import STRATEGIES, Setting
 from trainables.contract import Cell
 from trainables.datasets import index
 from trainables.pixels import cache_bytes, cache_folder
-from trainables.weights import weights_path
 
 START_UP = 35  # seconds until the first epoch of a study; measured on two cores
 CONTENTION = 1.4  # slots that share a machine slow each other by up to this; measured on two cores
@@ -75,7 +76,13 @@ def cache_disk(config: StudyConfig) -> int | None:
 
 def estimate(config: StudyConfig, *, slots: int) -> dict[str, Any]:
     """Seconds (low, high) and bytes of the whole study, from timing a few real steps of every cell in this process."""
-    costs: dict[str, Any] = {"seconds": None, "slots": slots, "disk_bytes": None, "cache_bytes": cache_disk(config), "unknown": obstacle(config)}
+    costs: dict[str, Any] = {
+        "seconds": None,
+        "slots": slots,
+        "disk_bytes": None,
+        "cache_bytes": cache_disk(config),
+        "unknown": obstacle(config),
+    }
     if costs["unknown"]:
         return costs
     import torch

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from trainables.weights import fetch_weights
 
 from study.config import StudyConfig
 from study.preflight import PreflightError
 from trainables.contract import Origin
 from trainables.datasets import index
-from trainables.weights import fetch_weights
 
 
 def stage(config: StudyConfig, console: Console | None = None) -> None:

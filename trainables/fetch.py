@@ -33,7 +33,9 @@ def download(url: str, target: Path, *, checksum: str, progress: Progress | None
     try:
         _transfer(url, part, progress)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise ConnectionError(f"{url} could not be fetched ({getattr(error, 'reason', error)}); fetch it elsewhere and put it at {target}.") from None
+        raise ConnectionError(
+            f"{url} could not be fetched ({getattr(error, 'reason', error)}); fetch it elsewhere and put it at {target}."
+        ) from None
     verify(part, checksum)
     part.replace(target)
     return target
@@ -70,4 +72,6 @@ def verify(path: Path, checksum: str) -> None:
         found = hashlib.file_digest(file, kind).hexdigest()
     if not found.startswith(wanted):
         path.unlink()
-        raise ValueError(f"{path.name} has the {kind} {found[:16]}..., but should have {wanted[:16]}...: it was damaged or replaced on the way; fetch it again.")
+        raise ValueError(
+            f"{path.name} has the {kind} {found[:16]}..., but should have {wanted[:16]}...: it was damaged or replaced on the way; fetch it again."
+        )

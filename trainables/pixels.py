@@ -120,7 +120,9 @@ def _build(listed: Index, side: int, folder: Path, progress: Progress | None) ->
         if error.errno != errno.ENOSPC:
             raise
         need = len(listed.files) * side * side * TYPICAL_RATIO * 3 / 1e9
-        raise OSError(errno.ENOSPC, f"The decoded images need about {need:.1f} GB in {folder.parent}, which is full; set FAIRTRIAL_DATA.") from None
+        raise OSError(
+            errno.ENOSPC, f"The decoded images need about {need:.1f} GB in {folder.parent}, which is full; set FAIRTRIAL_DATA."
+        ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -4,11 +4,10 @@ import inspect
 
 import pytest
 import torch
-from trainables_helpers import batch, search
+from trainables_helpers import batch, search, sketches
 
 from search_spaces import LOSSES, Grid
 from trainables.batches import BATCHES
-from trainables.datasets import load
 from trainables.fit import Fit
 from trainables.losses import BUILDERS
 
@@ -108,7 +107,7 @@ def test_every_parameter_changes_the_loss(loss, name):
 @pytest.mark.parametrize("loss", [loss for loss, name in PARAMS if name == "weights_lr"])
 def test_weights_lr_is_the_size_of_the_first_step_of_the_losss_own_weights(loss):
     for rate in (0.003, 0.05):
-        fit = Fit(spec := search(loss, setting={"weights_lr": rate}, steps_per_epoch=1), spec.splits[0], load("sketches"))
+        fit = Fit(spec := search(loss, setting={"weights_lr": rate}, steps_per_epoch=1), spec.splits[0], sketches())
         before = [param.detach().clone() for param in fit.objective.parameters()]
         fit.train_epoch(1)
         # Adam's first step is rate * g / (|g| + 1e-8), so the largest one is the rate itself.

@@ -9,13 +9,22 @@ import pytest
 from study.config import StudyConfig, make
 from study.presets import quickstart
 from study.protocols import PROTOCOLS
-from trainables.contract import UNTRAINED, Training
+from trainables.contract import UNTRAINED, Design, Look, Training
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"losses": ["contrastiv"]}, "Unknown loss 'contrastiv'. Did you mean 'contrastive'?"),
     ({"dataset": "scetches"}, "Did you mean 'sketches'?"),
     ({"backbone": "tinny"}, "Did you mean 'tiny'?"),
-    ({"backbone": "pixels"}, "Unknown backbone 'pixels'"),
+    ({"backbone": "pixels"}, "pixels cannot be trained"),
+    ({"backbone": "resnet18", "weights": "no/such/file.pth"}, "no/such/file.pth"),
+    ({"weights": "imagenet"}, "tiny has no"),
+    ({"pooling": "gpa"}, "Did you mean 'gap'?"),
+    ({"optimizer": "adamv"}, "Did you mean 'adamw'?"),
+    ({"dataset": "image_folder"}, "data_root"),
+    ({"data_root": "somewhere"}, "data_root is for image_folder and csv, not for sketches"),
+    ({"crop_scale": [0.5, 0.1]}, "from a smaller to a larger"),
+    ({"crop_scale": [0.5, 1.5]}, "1 at most"),
+    ({"dataset": "cub200", "backbone": "resnet18", "cache_size": 200}, "cache_size=200 must not be below image_size=224; use cache_size=256"),
     ({"protocols": ["defalt"]}, "Did you mean 'default'?"),
     ({"strategy": "hyperop"}, "Did you mean 'hyperopt'?"),
     ({"metrics": ["recall_at_0"], "select_metric": "recall_at_0"}, "Unknown metric 'recall_at_0'"),
@@ -24,11 +33,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"settings": {"triplet": {"margn": 0.1}}}, "Unknown parameter of triplet 'margn'. Did you mean 'margin'?"),
     ({"settings": {"triplet": {"margin": 1.5}}}, "is searched from 0.01 to 1, log"),
     ({"settings": {"triplet": {"margin": float("nan")}}}, "settings.triplet.margin=nan"),
-    ({"val_fraction": 0.01}, "holds out 1 of 100 train classes"),
+    ({"val_fraction": 0.99}, "holds out 99 of 100 train classes, but two must be left to train on; choose 0.98 or less."),
     ({"val_fraction": 1.5}, "val_fraction=1.5"),
     ({"batch_size": 51}, "must be a multiple of images_per_class=5; use 50."),
     ({"images_per_class": 50}, "A batch needs two classes or more; use images_per_class=25 or less."),
-    ({"batch_size": 500}, "use batch_size=450 or less"),
     ({"warm_up": 8}, "must end before the last of epochs=8"),
     ({"losses": ["triplet", "triplet"]}, "Each name stands once"),
     ({"losses": []}, "losses"),
@@ -70,7 +78,7 @@ def test_cells_are_the_product_of_the_axes() -> None:
 
 
 def test_every_training_value_and_protocol_value_is_a_key() -> None:
-    wanted = {field.name for kind in (Training, *PROTOCOLS.values()) for field in fields(kind)}
+    wanted = {field.name for kind in (Training, Look, Design, *PROTOCOLS.values()) for field in fields(kind)}
     assert wanted <= StudyConfig.model_fields.keys()
 
 
@@ -79,6 +87,33 @@ def test_a_search_trial_holds_no_test_class_and_a_final_trial_does() -> None:
     for cell in config.cells():
         assert all(not split.test for split in config.spec(cell, "search", 0, {}).splits)
         assert all(split.test for split in config.spec(cell, "final", 0, {}).splits)
+
+
+def test_a_plan_needs_no_data_where_the_halves_are_known() -> None:
+    config = make(quickstart() | {"dataset": ["cub200", "cars196", "sop"], "backbone": "resnet50", "metrics": ["recalls", "map_at_r"]})
+    assert [len(config.splits(name, "default")[0].train) for name in config.dataset] == [100, 98, 11_318]
+    assert [len(config.splits(name, "default")[0].test) for name in config.dataset] == [100, 98, 11_316]
+    assert config.measured("cub200") == ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r")
+    assert config.measured("sop")[:4] == ("recall_at_1", "recall_at_10", "recall_at_100", "recall_at_1000")
+    assert len(config.baseline_cells()) == 3 * (1 + 3)
+
+
+def test_the_network_sees_its_own_input_size_unless_all_images_are_smaller_or_the_study_says_so() -> None:
+    config = make(quickstart() | {"dataset": ["sketches", "cub200"], "backbone": ["tiny", "resnet18"]})
+    sizes = {(data, name): config.look(data, name).image_size for data in config.dataset for name in (*config.backbone, "pixels")}
+    assert sizes == {
+        ("sketches", "tiny"): 28, ("sketches", "resnet18"): 28, ("sketches", "pixels"): 28,
+        ("cub200", "tiny"): 64, ("cub200", "resnet18"): 224, ("cub200", "pixels"): 32,
+    }  # fmt: skip
+    larger = make(quickstart() | {"image_size": 56})
+    assert (larger.look("sketches", "tiny").image_size, larger.look("sketches", "pixels").image_size) == (56, 28)
+
+
+def test_small_batches_and_random_weights_are_noticed_not_refused() -> None:
+    assert make(quickstart()).notices() == []
+    small = make(quickstart() | {"batch_size": 500}).notices()
+    assert small == ["sketches has 90 classes to train on under fixed_validation: its balanced batches hold 450 images, not 500."]
+    assert "random weights" in make(quickstart() | {"backbone": "resnet18"}).notices()[0]
 
 
 def test_only_validation_cells_are_searched() -> None:

@@ -19,6 +19,7 @@ def test_a_spec_survives_json(loss):
         assert again.as_dict() == spec.as_dict()
         assert isinstance(again.splits[0].train, tuple)
         assert isinstance(again.training.metrics, tuple)
+        assert isinstance(again.look.crop_scale, tuple)
 
 
 def test_a_search_that_holds_test_classes_must_say_that_it_peeks():

@@ -7,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from trainables_helpers import SPLIT, search
+from trainables_helpers import SPLIT, search, sketches
 
 from search_spaces import LOSSES
 from trainables.contract import UNTRAINED, Split, TrialSpec
-from trainables.datasets import load
 from trainables.fit import Fit
-from trainables.images import Images
 
 NAMES = sorted(LOSSES)
 
@@ -24,7 +22,7 @@ def _one_thread():
 
 
 def make(spec: TrialSpec, split: Split | None = None, **kwargs: int) -> Fit:
-    return Fit(spec, split or spec.splits[0], load("sketches"), **kwargs)
+    return Fit(spec, split or spec.splits[0], sketches(), **kwargs)
 
 
 def weights(fit: Fit) -> dict[str, torch.Tensor]:
@@ -102,8 +100,8 @@ def test_one_step_equals_the_same_step_written_out(loss):
     seen = {}
     augmented = fit.train.augmented
 
-    def spy(rows, looks, **kwargs):
-        seen["labels"], seen["images"] = fit.train.labels[rows], augmented(rows, looks, **kwargs)
+    def spy(rows, looks):
+        seen["labels"], seen["images"] = fit.train.labels[rows], augmented(rows, looks)
         return seen["images"].clone()
 
     fit.train.augmented = spy
@@ -154,12 +152,13 @@ def test_batches_and_looks_are_each_drawn_anew_for_every_seed_fold_and_epoch(los
     def spy(rows, looks):
         rows_seen.add(rows.tobytes())
         looks_seen.add(looks.tobytes())
-        return 1.0
+        return torch.zeros(1)
 
     keys = [(seed, fold, epoch) for seed in (0, 1) for fold in (0, 1) for epoch in (1, 2)]
     for seed, fold, epoch in keys:
         fit = make(search(loss, seed=seed, steps_per_epoch=1), fold=fold)
-        monkeypatch.setattr(fit, "_step", spy)
+        monkeypatch.setattr(fit.train, "augmented", spy)
+        monkeypatch.setattr(fit, "_step", lambda images, targets: 1.0)
         fit.train_epoch(epoch)
     assert len(rows_seen) == len(looks_seen) == len(keys)
 
@@ -200,8 +199,8 @@ def test_the_mean_loss_of_an_epoch_is_the_mean_of_its_steps(monkeypatch):
 
 
 def test_training_lowers_the_loss_and_finds_more_matches():
-    fit = make(search("multi_similarity", steps_per_epoch=15, max_shift=0, flip=False))
-    images = Images(load("sketches"), SPLIT.train)
+    fit = make(replace(spec := search("multi_similarity", steps_per_epoch=15), look=replace(spec.look, max_shift=0, flip=False)))
+    images = fit.images(SPLIT.train)
     before = fit.score(images).means["map_at_r"]
     losses = [fit.train_epoch(epoch) for epoch in (1, 2, 3)]
     assert losses[-1] < losses[0]
@@ -213,7 +212,7 @@ def test_scoring_is_retrieval_among_plain_images_and_leaves_the_weights_alone(mo
     before = weights(fit)
     fit.network.train()
     whole = fit.score(fit.select)
-    monkeypatch.setattr("trainables.fit.EMBED_BATCH", 7)
+    monkeypatch.setattr("trainables.fit.SCORING_PIXELS", 7 * 28 * 28)
     parts = fit.score(fit.select)
     assert whole.means == pytest.approx(parts.means, abs=0.01)
     assert set(whole.means) == set(fit.spec.training.metrics)
@@ -232,3 +231,31 @@ def test_an_untrained_fit_scores_and_keeps_its_state():
     fit = make(spec)
     assert 0 < fit.score(fit.select).means["recall_at_1"] < 1
     fit.load(fit.state())
+
+
+@pytest.mark.parametrize("name", ["recall_at_1", "map_at_r", "nmi"])
+def test_a_pooled_metric_is_that_of_the_features_below_the_head(name):
+    fit = make(search(metrics=(name, f"pooled_{name}")))
+    both = fit.score(fit.select)
+    assert set(both.means) == {name, f"pooled_{name}"}
+    fit.network.head = torch.nn.Identity()
+    alone = make(search(metrics=(name,)))
+    alone.network = fit.network
+    assert alone.score(alone.select).means[name] == pytest.approx(both.means[f"pooled_{name}"])
+
+
+def test_matched_recall_on_test_classes_counts_as_many_classes_as_selection_has():
+    fit = make(search(metrics=("recall_at_1", "matched_recall_at_1")))
+    select, test = fit.score(fit.select).means, fit.score(fit.images(tuple(range(100, 120)))).means
+    assert select["matched_recall_at_1"] == select["recall_at_1"]
+    assert test["matched_recall_at_1"] > test["recall_at_1"]
+
+
+@pytest.mark.parametrize("clip", [{"clip_norm": 1e-6}, {"clip_value": 1e-6}], ids=str)
+def test_clipped_gradients_move_an_sgd_step_no_further(clip):
+    spec = search(optimizer="sgd", steps_per_epoch=1, weight_decay=0.0, learning_rate=1.0, **clip)
+    fit = make(spec)
+    before = weights(fit)
+    fit.train_epoch(1)
+    steps = torch.cat([(value - before[name]).flatten() for name, value in weights(fit).items()])
+    assert 0 < steps.norm() <= 1.01e-6 * (1 if "clip_norm" in clip else len(steps) ** 0.5)

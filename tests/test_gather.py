@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from torch.multiprocessing import start_processes
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
-from trainables_helpers import search
+from trainables_helpers import search, sketches
 
 from search_spaces import LOSSES
-from trainables.datasets import load
 from trainables.fit import Fit
 from trainables.gather import gather
 from trainables.losses import BUILDERS
@@ -58,7 +57,7 @@ def one_step(loss: str, labels: list[int], *, rank: int, world: int) -> dict[str
 def three_steps(loss: str, *, rank: int, world: int) -> dict[str, Any]:
     """What a Fit holds after one epoch of three steps."""
     spec = search(loss, steps_per_epoch=3)
-    fit = Fit(spec, spec.splits[0], load("sketches"), rank=rank, world=world)
+    fit = Fit(spec, spec.splits[0], sketches(), rank=rank, world=world)
     value = fit.train_epoch(1)
     return {"value": value, "backbone": list(fit.network.state_dict().values()), "loss": list(fit.objective.state_dict().values())}
 

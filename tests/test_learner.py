@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pytest
 import torch
-from trainables_helpers import SPLIT, final, search, timeless
+from trainables_helpers import SPLIT, final, search, sketches, timeless
 
 from search_spaces import LOSSES
 from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Split, TrialSpec
-from trainables.datasets import load
-from trainables.images import Images
 from trainables.learner import Learner
 from trainables.metrics import retrieval
 
@@ -27,7 +26,7 @@ def _one_thread():
 
 
 def make(spec: TrialSpec) -> Learner:
-    return Learner(spec, load("sketches"))
+    return Learner(spec, sketches())
 
 
 def run(learner: Learner) -> list[EpochRow]:
@@ -109,9 +108,9 @@ def test_the_test_classes_are_read_with_the_weights_of_the_best_epoch(monkeypatc
 
     network = learner.fits[0].network
     network.load_state_dict(snapshots[chosen - 1])
-    images = Images(load("sketches"), SPLIT.test)
+    images = learner.fits[0].images(SPLIT.test)
     with torch.no_grad():
-        embeddings = network.eval()(images.plain(slice(None)))
+        embeddings = network.eval()(images.plain(np.arange(len(images))))
     labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
     expected = retrieval(embeddings, labels, learner.spec.training.metrics)
     assert row.test == pytest.approx(expected.means, abs=1e-6)
@@ -216,7 +215,7 @@ def test_queries_csv_has_one_row_per_test_query_and_its_mean_is_the_reported_one
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ARTIFACTS)
     rows = list(csv.DictReader((tmp_path / "queries.csv").open()))
     assert list(rows[0]) == ["fold", "image", "class", *learner.spec.training.metrics]
-    labels = load("sketches").labels
+    labels = sketches().index.labels
     for fold, split in enumerate(splits):
         mine = [row for row in rows if int(row["fold"]) == fold]
         assert sorted(int(row["image"]) for row in mine) == sorted(i for i, label in enumerate(labels) if label in split.test)
@@ -256,10 +255,10 @@ def test_an_untrained_trial_is_done_at_once_and_reads_the_test_classes(backbone,
 
 
 def test_an_untrained_trial_on_raw_pixels_is_retrieval_among_raw_pixels():
-    images = Images(load("sketches"), SPLIT.test)
-    labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
     spec = untrained("pixels")
-    expected = retrieval(images.plain(slice(None)).flatten(1), labels, spec.training.metrics)
+    images = make(spec).fits[0].images(SPLIT.test)
+    labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
+    expected = retrieval(images.plain(np.arange(len(images))).flatten(1).float(), labels, spec.training.metrics)
     assert make(spec).read_test().test == pytest.approx(expected.means)
 
 

@@ -47,13 +47,19 @@ def test_the_split_depends_on_its_seed_alone() -> None:
     assert one == same != other
 
 
-@pytest.mark.parametrize("fraction", [0.001, 0.02, 0.98, 0.999])
-def test_fewer_than_two_classes_on_a_side_are_refused_with_the_cure(fraction: float) -> None:
-    with pytest.raises(ValueError, match=r"choose 0.04 to 0.96, which leaves at least two on each side"):
-        FixedValidation(fraction, 0).splits(TRAIN, TEST)
-
-
-@pytest.mark.parametrize("fraction", [0.04, 0.96])
-def test_the_cure_works(fraction: float) -> None:
+@pytest.mark.parametrize("fraction", [0.001, 0.02, 0.04])
+def test_two_classes_at_least_are_held_out(fraction: float) -> None:
     (split,) = FixedValidation(fraction, 0).splits(TRAIN, TEST)
-    assert min(len(split.train), len(split.select)) == 2
+    assert len(split.select) == 2
+
+
+@pytest.mark.parametrize("fraction", [0.98, 0.999])
+def test_fewer_than_two_classes_to_train_on_are_refused_with_the_cure(fraction: float) -> None:
+    with pytest.raises(ValueError, match=r"two must be left to train on; choose 0.96 or less"):
+        FixedValidation(fraction, 0).splits(TRAIN, TEST)
+    assert len(FixedValidation(0.96, 0).splits(TRAIN, TEST)[0].train) == 2
+
+
+def test_three_train_classes_are_too_few_for_any_fraction() -> None:
+    with pytest.raises(ValueError, match=r"holds out 2 of 3 train classes, but two must be left to train on; add classes"):
+        FixedValidation(0.1, 0).splits((0, 1, 2), (3, 4))

@@ -53,7 +53,7 @@ class FaultyLearner(Learner):
 
 
 def faulty_slot(mark_path: Path) -> type:
-    from trainables import datasets
+    from trainables.pixels import load
     from trainables.slot import Slot
 
     class Faulty(FaultyLearner):
@@ -63,7 +63,7 @@ def faulty_slot(mark_path: Path) -> type:
         def build(self) -> Learner:
             if self.spec.cell.loss == "triplet":
                 raise RuntimeError("broken on purpose")
-            return Faulty(self.spec, datasets.load(self.spec.cell.dataset))
+            return Faulty(self.spec, load(self.spec.origin, self.spec.look.cache_size))
 
     return FaultySlot
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_restored_slot_goes_on_and_a_finished_one_tells_its_last_row_again(tmp
 
 def test_an_untrained_network_is_scored_in_one_step() -> None:
     spec = final("contrastive", epochs=0)
-    untrained = TrialSpec(Cell("sketches", "tiny", 16, UNTRAINED, "none"), "final", "untrained", 0, spec.splits, spec.training)
+    untrained = replace(spec, cell=Cell("sketches", "tiny", 16, UNTRAINED, "none"), rule="untrained", setting={})
     result = slot(untrained).step()
     assert result["done"]
     assert result["epoch"] == 0
@@ -65,4 +66,10 @@ def test_a_trial_that_cannot_be_built_fails_in_its_step_where_it_is_retried(monk
     monkeypatch.setattr(Slot, "build", lambda self: 1 / 0)
     assert here.reset_config({"spec": search("triplet").as_dict()})
     with pytest.raises(ZeroDivisionError):
+        here.step()
+
+
+def test_other_data_than_the_driver_saw_are_refused() -> None:
+    here = slot(replace(search("contrastive"), fingerprint="0123"))
+    with pytest.raises(ValueError, match="not those that the study was started with"):
         here.step()

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from search_spaces import LOSSES
-from trainables.contract import UNTRAINED, Cell, EpochRow, Split, Training, TrialSpec
+from trainables.contract import UNTRAINED, Cell, Design, EpochRow, Look, Origin, Split, Training, TrialSpec
+from trainables.pixels import Dataset, load
 
 SPLIT = Split(train=tuple(range(12)), select=tuple(range(12, 16)), test=tuple(range(100, 106)))
 METRICS = ("recall_at_1", "recall_at_4", "precision_at_4", "r_precision", "map_at_r")
@@ -17,16 +18,27 @@ TRAINING = Training(
     batch_size=20,
     images_per_class=5,
     steps_per_epoch=2,
+    optimizer="adamw",
     learning_rate=2e-3,
+    head_learning_rate=None,
+    momentum=0.0,
     weight_decay=1e-4,
     lr_step=10,
     lr_gamma=0.5,
     warm_up=0,
-    max_shift=2,
-    flip=True,
+    clip_norm=None,
+    clip_value=None,
     metrics=METRICS,
     select_metric="map_at_r",
 )
+
+
+LOOK = Look(28, 256, 1.0, "shifted", (0.08, 1.0), (3 / 4, 4 / 3), max_shift=2, flip=True)
+DESIGN = Design("grid", "none", freeze_bn=False, precision="float32")
+
+
+def sketches() -> Dataset:
+    return load(Origin("sketches"), 256)
 
 
 def search(loss: str = "contrastive", *, seed: int = 0, backbone: str = "tiny", setting: dict[str, float] | None = None, **training: Any):
@@ -37,7 +49,11 @@ def search(loss: str = "contrastive", *, seed: int = 0, backbone: str = "tiny", 
         phase="search",
         rule="selected-on-validation",
         seed=seed,
+        origin=Origin("sketches"),
+        fingerprint=sketches().index.fingerprint,
         splits=(SPLIT.sealed(),),
+        look=LOOK,
+        design=DESIGN,
         training=replace(TRAINING, **training),
         setting={f"loss.{name}": value for name, value in {**defaults, **(setting or {})}.items()},
     )

@@ -24,6 +24,18 @@ def config(tmp_path: Path) -> MakeConfig:
     return build
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Every test has a data folder of its own; none touches the user's."""
+    from trainables.datasets import index
+
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("FAIRTRIAL_DATA", str(folder))
+    index.cache_clear()
+    yield folder
+    index.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
     """One Ray for all tests that need it; never a developer's own cluster."""

@@ -25,15 +25,16 @@ def config(tmp_path: Path) -> MakeConfig:
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Every test has a data folder of its own; none touches the user's."""
     from trainables.datasets import index
 
     folder = tmp_path_factory.mktemp("home")
-    monkeypatch.setenv("FAIRTRIAL_DATA", str(folder))
-    index.cache_clear()
-    yield folder
-    index.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:  # not the test's own one, which the test may undo
+        patch.setenv("FAIRTRIAL_DATA", str(folder))
+        index.cache_clear()
+        yield folder
+        index.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ def _kind(archive: Path) -> Callable[[Path, Path, Progress], None]:
 def _untar(archive: Path, part: Path, progress: Progress) -> None:
     size, free, needs = archive.stat().st_size, shutil.disk_usage(part).free, 0
     with archive.open("rb") as raw, tarfile.open(fileobj=raw) as tar:
-        for member in tar:
+        for member in tar:  # a plain .tar that was cut between two members looks complete; the counts will tell
             needs += member.size
             _fits(archive, needs, free)
             tar.extract(member, part, filter="data")  # refuses absolute paths, .., devices, and links that lead out

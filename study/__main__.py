@@ -2,7 +2,7 @@
 
 import typer
 
-from study.commands import config, doctor, listing, plan, report, run, train, ui
+from study.commands import config, data, doctor, listing, plan, report, run, train, ui
 
 app = typer.Typer(
     help="Which metric-learning loss is really better, once each one has been tuned fairly?",
@@ -19,6 +19,7 @@ app.command("report")(report.report)
 app.command("ui")(ui.ui)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:

@@ -24,6 +24,19 @@ def config(tmp_path: Path) -> MakeConfig:
     return build
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Every test has a data folder of its own; none touches the user's."""
+    from trainables.datasets import index
+
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:  # not the test's own one, which the test may undo
+        patch.setenv("FAIRTRIAL_DATA", str(folder))
+        index.cache_clear()
+        yield folder
+        index.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
     """One Ray for all tests that need it; never a developer's own cluster."""

@@ -17,7 +17,7 @@ DOORS = {
     "mlflow": ["analysis/tracking.py"],
     "hyperopt": [],  # only through Ray's HyperOptSearch
     "ray": ["trainables/slot.py", "study/run.py", "study/recorder.py", "study/search.py", "study/stopping.py", "study/strategies.py"],
-    "matplotlib": ["analysis/figures.py"],
+    "matplotlib": ["analysis/figures.py", "analysis/sheet.py"],
     "jinja2": ["analysis/report.py"],
     "pydantic": ["study/config.py"],
 }

@@ -1,35 +1,196 @@
 """Datasets are what they say they are."""
 
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
 import pytest
+import trees
 
 from trainables import datasets
-from trainables.datasets import DATASETS, load
+from trainables.contract import Origin
+from trainables.datasets import DATASETS, halves, index, load
+from trainables.layouts import LAYOUTS
+from trainables.preparing import prepare
 
 NAMES = sorted(DATASETS)
+OFFICIAL = sorted(name for name in DATASETS if DATASETS[name].classes is not None)
+SHIPPED = sorted(name for name in DATASETS if DATASETS[name].pixels is not None)
 HOME = files("trainables") / "data"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_labels_are_the_indices_of_the_names_and_every_class_has_a_match(name):
-    data, source = load(name), DATASETS[name]
-    assert sorted(set(data.labels.tolist())) == list(range(source.classes))
-    assert len(data.labels) == len(data.images) == source.images
-    assert len(set(data.names)) == source.classes
-    assert np.bincount(data.labels).min() >= 2
-    assert data.images.dtype == np.uint8
-    assert data.images.ndim == 4
+def quiet(title, unit):
+    return lambda done, total: None
+
+
+@pytest.fixture(params=NAMES)
+def ready(request, tmp_path, monkeypatch):
+    """Every dataset, in miniature where it is not shipped."""
+    name = request.param
+    if name in LAYOUTS:
+        tree, small = trees.TREES[name]
+        small(monkeypatch)
+        prepare(name, tree(tmp_path), quiet)
+    elif name == "image_folder":
+        return Origin(name, str(trees.folders(tmp_path, list("abcd"))))
+    elif name == "csv":
+        root = trees.folders(tmp_path, list("abcd"))
+        lines = [f"{each}/{i}.jpg,{each}" for each in "abcd" for i in (0, 1)]
+        (root / "list.csv").write_text("\n".join(["file,label", *lines]))
+        return Origin(name, str(root / "list.csv"))
+    return Origin(name)
+
+
+def test_labels_are_the_indices_of_the_names_and_the_halves_share_no_class(ready):
+    found = index(ready)
+    assert sorted(set(found.labels.tolist())) == list(range(len(found.names)))
+    assert found.labels.dtype == np.int64
+    assert len(set(found.names)) == len(found.names)
+    assert not set(found.train) & set(found.test)
+    assert sorted(found.train + found.test) == list(range(len(found.names)))
+    assert halves(ready) == (found.train, found.test)
+    assert found.channels == DATASETS[ready.dataset].channels
+
+
+def test_every_listed_file_is_there_and_shipped_pixels_have_none(ready):
+    found, source = index(ready), DATASETS[ready.dataset]
+    if source.pixels:
+        assert found.files == ()
+        assert source.pixels().shape == (len(found.labels), source.side, source.side, source.channels)
+    else:
+        assert len(found.files) == len(found.labels)
+        assert all((found.root / file).is_file() for file in found.files)
+
+
+def test_the_fingerprint_is_the_same_for_the_same_and_another_without_a_file(ready):
+    first = index(ready).fingerprint
+    index.cache_clear()
+    assert index(ready).fingerprint == first
+    assert int(first, 16) > 0
+    if index(ready).files:
+        without = index(replace(ready, exclude=(index(ready).files[-1],)))
+        assert without.fingerprint != first
+        assert without.files == index(ready).files[:-1]
+
+
+def test_ids_are_the_rows_of_the_asked_classes_in_file_order(ready):
+    found = index(ready)
+    wanted = [row for row, label in enumerate(found.labels.tolist()) if label in (2, 0)]
+    assert found.ids((2, 0)).tolist() == wanted
+    assert len(found.ids(())) == 0
+
+
+def test_an_index_is_read_once_per_process(ready):
+    assert index(ready) is index(replace(ready))
+
+
+@pytest.mark.parametrize("name", OFFICIAL)
+def test_official_halves_are_known_before_any_file_is_there(name):
+    train, test = halves(Origin(name))
+    assert (train, test) == (DATASETS[name].train, DATASETS[name].test)
+    assert (*train, *test) == tuple(range(DATASETS[name].classes))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_halves_are_disjoint_and_cover_all_classes(name):
-    data, source = load(name), DATASETS[name]
-    assert (data.train, data.test) == (source.train, source.test)
-    assert not set(data.train) & set(data.test)
-    assert sorted(data.train + data.test) == list(range(source.classes))
+def test_every_source_says_what_it_is_and_how_to_get_it(name):
+    source = DATASETS[name]
+    assert source.about
+    assert source.licence
+    assert source.recalls[0] == 1
+    assert source.pixels or source.needs_root or source.wanted
+    assert not source.url or source.checksum.startswith("md5:")
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_what_is_not_prepared_is_told_with_the_command(name):
+    with pytest.raises(ValueError, match=f"{name} is not here yet: .*`fairtrial data prepare {name}.*--from PATH"):
+        index(Origin(name))
+    assert datasets.is_here(name) is False
+
+
+def test_birds_that_are_not_here_are_one_sentence():
+    with pytest.raises(ValueError, match="cub200") as error:
+        index(Origin("cub200"))
+    assert str(error.value) == (
+        "cub200 is not here yet: `fairtrial data prepare cub200` fetches it (about 1.1 GB), or takes what you have with --from PATH."
+    )
+
+
+@pytest.mark.parametrize(
+    ("origin", "sentence"),
+    [
+        (Origin("cub"), "Unknown dataset 'cub'. Did you mean 'cub200'?"),
+        (Origin("image_folder"), "image_folder needs a root: the folder whose folders are the classes."),
+        (Origin("csv"), "csv needs a root: the CSV file"),
+        (Origin("cub200", root="x"), "root is for image_folder and csv; cub200 has"),
+        (Origin("sop", train_classes=("a",)), "train_classes is for image_folder and csv; sop has"),
+        (Origin("sketches", test_classes=("a",)), "test_classes is for image_folder and csv; sketches has"),
+        (Origin("sketches", exclude=("x.png",)), "sketches ships without files, so exclude='x.png' can name none."),
+    ],
+)
+@pytest.mark.parametrize("ask", [halves, index])
+def test_an_origin_that_does_not_fit_its_dataset_is_refused(origin, sentence, ask):
+    with pytest.raises(ValueError, match="^" + re.escape(sentence)):
+        ask(origin)
+
+
+@pytest.mark.parametrize(
+    ("exclude", "sentence"),
+    [
+        (("a/0.jpeg",), r"exclude names 'a/0.jpeg', but there is no such image in .*\. Did you mean 'a/0.jpg'\?"),
+        (("A/0.jpg",), r"exclude names 'A/0.jpg'.* Did you mean './0.jpg'\?"),
+        (("a/0.jpg", "a/1.jpg"), "exclude leaves no image of the class 'a'"),
+        (("a/notes.txt",), "exclude names 'a/notes.txt'"),
+    ],
+)
+def test_exclude_names_images_that_are_there(exclude, sentence, tmp_path):
+    trees.folders(tmp_path, list("abcd"))
+    with pytest.raises(ValueError, match=sentence):
+        index(Origin("image_folder", str(tmp_path), exclude=exclude))
+
+
+def test_what_changes_the_images_or_their_classes_changes_the_fingerprint(tmp_path):
+    def mark(**chosen):
+        index.cache_clear()
+        return index(Origin("image_folder", str(tmp_path), **chosen)).fingerprint
+
+    trees.folders(tmp_path, list("abcd"), images=3)
+    marks = [mark(), mark(train_classes=("a", "d"))]
+    os.utime(tmp_path / "a" / "0.jpg", ns=(1, 1))
+    marks.append(mark())
+    os.rename(tmp_path / "a" / "0.jpg", tmp_path / "b" / "7.jpg")
+    marks.append(mark())
+    os.rename(tmp_path / "d", tmp_path / "e")
+    marks.append(mark())
+    assert len(set(marks)) == len(marks)
+
+
+def test_wrong_counts_of_prepared_ones_are_refused_when_they_are_read(tmp_path, monkeypatch):
+    with monkeypatch.context() as small:
+        trees.small_cub(small)
+        prepare("cub200", trees.cub(tmp_path), quiet)
+    with pytest.raises(
+        ValueError, match=r"200 classes and 11,788 images \(5,864 \+ 5,924\), but .* has 4 classes and 10 images \(3 \+ 7\)"
+    ):
+        index(Origin("cub200"))
+
+
+def test_nothing_heavy_is_imported_to_read_an_index(tmp_path):
+    trees.folders(tmp_path, list("abcd"))
+    program = (
+        "import sys; from trainables.datasets import *\n"
+        "print([name for name in ('torch', 'scipy', 'PIL', 'matplotlib') if name in sys.modules])\n"
+        f"index(Origin('image_folder', {str(tmp_path)!r})); index(Origin('sketches'))\n"
+        "print([name for name in ('torch', 'scipy', 'matplotlib') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=HOME.parent.parent)
+    assert done.stdout.split("\n")[:2] == ["[]", "[]"]
 
 
 def test_sketches_are_200_classes_of_60_drawings_in_two_halves_of_100():
@@ -53,7 +214,7 @@ def test_the_shipped_file_holds_plain_arrays_only():
         assert not any(arrays[key].dtype.hasobject for key in arrays)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_the_licence_is_named_and_shipped_beside_the_data(name):
     licence = DATASETS[name].licence.split(":")[0]
     readme = (HOME / "README.md").read_text()
@@ -62,19 +223,12 @@ def test_the_licence_is_named_and_shipped_beside_the_data(name):
     assert "Google, Inc." in readme
 
 
-def test_ids_are_the_rows_of_the_asked_classes_in_file_order():
-    data = load("sketches")
-    wanted = [row for row, label in enumerate(data.labels.tolist()) if label in (7, 3, 150)]
-    assert data.ids((7, 3, 150)).tolist() == wanted
-    assert len(data.ids(())) == 0
-
-
 @pytest.mark.parametrize("wrong", [{"classes": 199}, {"classes": 201}, {"images": 11_999}, {"images": 12_001}])
 def test_wrong_counts_are_refused_with_both_numbers(monkeypatch, wrong):
     source = replace(DATASETS["sketches"], **wrong)
     monkeypatch.setitem(datasets.DATASETS, "short", source)
     with pytest.raises(ValueError, match="short has") as error:
-        load("short")
+        index(Origin("short"))
     assert str(error.value) == f"short has {source.classes} classes and {source.images} images, but 200 and 12000 were found."
 
 

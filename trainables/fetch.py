@@ -1,77 +1,139 @@
 """Files from outside: where they live on this node, and resumable, checked downloads."""
 
+import errno
 import hashlib
+import http.client
 import os
+import re
+import shutil
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 CHUNK = 2**20  # bytes
 TIMEOUT = 30  # seconds without a byte
+TRIES = 5  # in a row; each goes on where the last one ended
+PAUSE = 2.0  # seconds between two tries
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
+Progress = Callable[[int, int | None], None]  # done so far, and in all if known
 
 
 def home() -> Path:
     """Datasets, decoded images and weights of this node: $FAIRTRIAL_DATA, or the user's cache folder."""
     chosen = os.environ.get("FAIRTRIAL_DATA")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(chosen).absolute() if chosen else Path(cache) / "fairtrial"
+    return Path(chosen).expanduser().absolute() if chosen else Path(cache) / "fairtrial"
 
 
 def download(url: str, target: Path, *, checksum: str, progress: Progress | None = None) -> Path:
     """The file behind url, at target. checksum is 'md5:...' or 'sha256:...'; a prefix of the digest is enough.
 
-    What an interrupted download left in target.part is taken up where it ended. ConnectionError: no network, or no such file
-    there. ValueError: it came, but is not what it should be.
+    What an interrupted download left in target.part is taken up where it ended. A file that someone put at target is taken if it
+    is the right one. ConnectionError: no network, or no such file there. ValueError: it is not what it should be. OSError: no room.
     """
     if target.exists():
+        _verify(target, checksum, f"remove {target} and try again")
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
+    with room(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _transfer(url, part, progress)
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise ConnectionError(
-            f"{url} could not be fetched ({getattr(error, 'reason', error)}); fetch it elsewhere and put it at {target}."
-        ) from None
-    verify(part, checksum)
+        _insist(url, part, progress)
+    except ConnectionError as error:
+        raise ConnectionError(f"{url} could not be fetched ({error}); try again later, or put the file at {target} yourself.") from None
+    try:
+        _verify(part, checksum, "it was damaged or replaced on the way; try again")
+    except ValueError:
+        part.unlink()
+        raise
     part.replace(target)
     return target
 
 
+@contextmanager
+def room(folder: Path) -> Iterator[None]:
+    """What the disk refuses, as a sentence with the cure."""
+    try:
+        yield
+    except ConnectionError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(f"The disk of {folder} is full; make room, or choose another place with FAIRTRIAL_DATA=FOLDER.") from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise OSError(f"{folder} is not writable ({error.strerror}); choose another place with FAIRTRIAL_DATA=FOLDER.") from None
+        raise
+
+
+def _insist(url: str, part: Path, progress: Progress | None) -> None:
+    """Tries again while each try brings the file further; without a single byte, there is no network."""
+    for last in (*[False] * (TRIES - 1), True):
+        before = _size(part)
+        try:
+            _transfer(url, part, progress)
+            return
+        except ConnectionError:
+            if last or _size(part) <= before:
+                raise
+        time.sleep(PAUSE)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
 def _transfer(url: str, part: Path, progress: Progress | None) -> None:
-    have = part.stat().st_size if part.exists() else 0
+    have = _size(part)
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         if have and error.code == 416:  # nothing is left to fetch
             return
-        raise
+        raise ConnectionError(f"the server says {error.code} {error.reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise ConnectionError(str(getattr(error, "reason", error)) or type(error).__name__) from None
     with answer:
-        if have and answer.status != 206:  # the server does not resume: from the start
+        if have and not _resumes(answer, have):  # ftp, and some servers: from the start
             have = 0
         length = answer.headers.get("Content-Length")
         total = have + int(length) if length else None
-        with part.open("ab" if have else "wb") as file:
-            while block := answer.read(CHUNK):
+        free = shutil.disk_usage(part.parent).free
+        if total is not None and total - have > free:
+            raise OSError(f"{url} needs {(total - have) / 1e9:.1f} GB, but {part.parent} has {free / 1e9:.1f} GB free; make room.")
+        with room(part.parent), part.open("ab" if have else "wb") as file:
+            for block in _blocks(answer):
                 file.write(block)
                 have += len(block)
                 if progress:
                     progress(have, total)
     if total is not None and have < total:
-        raise ConnectionError(f"the connection ended after {have} of {total} bytes")
+        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
 
 
-def verify(path: Path, checksum: str) -> None:
-    """A ValueError, and the file is gone, unless it is what it should be."""
+def _resumes(answer: IO[bytes], have: int) -> bool:
+    span = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range") or "")  # type: ignore[attr-defined]
+    return getattr(answer, "status", None) == 206 and span is not None and int(span[1]) == have
+
+
+def _blocks(answer: IO[bytes]) -> Iterator[bytes]:
+    while True:
+        try:
+            block = answer.read(CHUNK)
+        except (OSError, http.client.HTTPException) as error:
+            raise ConnectionError(f"the connection broke: {error or type(error).__name__}") from None
+        if not block:
+            return
+        yield block
+
+
+def _verify(path: Path, checksum: str, cure: str) -> None:
     kind, _, wanted = checksum.partition(":")
     with path.open("rb") as file:
         found = hashlib.file_digest(file, kind).hexdigest()
     if not found.startswith(wanted):
-        path.unlink()
-        raise ValueError(
-            f"{path.name} has the {kind} {found[:16]}..., but should have {wanted[:16]}...: it was damaged or replaced on the way; fetch it again."
-        )
+        raise ValueError(f"{path.name} has the {kind} {found[:16]}..., but should have {wanted[:16]}...: {cure}.")

@@ -27,8 +27,10 @@ def one_sentence() -> Iterator[None]:
     """Bad input ends with exit 2, a place that cannot run a study with 4: one sentence, no traceback."""
     try:
         yield
-    except (PreflightError, ConnectionError) as error:  # ConnectionError: MLflow
+    except (PreflightError, ConnectionError) as error:  # ConnectionError: MLflow, or no network
         end(str(error), NO_PLACE)
+    except OSError as error:  # no room, no permission
+        end(f"{error.filename}: {error.strerror}." if error.filename else str(error), NO_PLACE)
     except ValueError as error:
         end(str(error), BAD_INPUT)
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from search_spaces import LOSSES, pick
-from study.commands import Json, one_sentence
+from study.commands import FAIRTRIAL, Json, one_sentence
 from study.presets import PRESETS
 from study.protocols import PROTOCOLS
 from study.strategies import STRATEGIES
 from trainables.backbones import BACKBONES
-from trainables.datasets import DATASETS
+from trainables.datasets import DATASETS, is_here
 from trainables.metrics import METRICS
 
 Entry = dict[str, Any]
@@ -35,8 +35,16 @@ def _losses() -> dict[str, Entry]:
 
 def _datasets() -> dict[str, Entry]:
     return {
-        name: {"about": d.about, "licence": d.licence, "classes": d.classes, "images": d.images, "train": len(d.train), "test": len(d.test)}
-        for name, d in DATASETS.items()
+        name: {
+            "about": source.about,
+            "licence": source.licence,
+            "classes": source.classes,
+            "images": source.images,
+            "train": source.train_classes,
+            "test": None if source.classes is None else len(source.test),
+            "here": is_here(name),
+        }
+        for name, source in DATASETS.items()
     }
 
 
@@ -70,10 +78,17 @@ def show(
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, entry in entries.items():
-        detail = f"\n[dim]{entry['cite']}; published setting: {_published(entry)}[/dim]" if kind == "losses" else ""
+        details = {"losses": _published, "datasets": _state}
+        detail = f"\n[dim]{details[kind](name, entry)}[/dim]" if kind in details else ""
         table.add_row(f"[bold]{name}[/bold]", entry["about"] + detail)
     Console().print(table, highlight=False)
 
 
-def _published(entry: Entry) -> str:
-    return "  ".join(f"{key}={param['paper']:g}" for key, param in entry["params"].items())
+def _published(name: str, entry: Entry) -> str:
+    return f"{entry['cite']}; published setting: " + "  ".join(f"{key}={param['paper']:g}" for key, param in entry["params"].items())
+
+
+def _state(name: str, entry: Entry) -> str:
+    origin = "" if DATASETS[name].url else " --from PATH"
+    states = {True: "here", False: f"not here yet: {FAIRTRIAL} data prepare {name}{origin}", None: "read where it lies"}
+    return states[entry["here"]]

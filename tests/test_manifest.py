@@ -1,0 +1,119 @@
+"""A manifest says what was prepared, and notices when that is no longer there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+
+import pytest
+import trees
+
+from trainables import manifest, preparing
+from trainables.contract import Origin
+from trainables.datasets import index
+from trainables.preparing import prepare, prepared
+
+
+def quiet(title, unit):
+    return lambda done, total: None
+
+
+@pytest.fixture
+def birds(tmp_path, monkeypatch):
+    """The folder of prepared birds."""
+    trees.small_cub(monkeypatch)
+    root = trees.cub(tmp_path / "Vögel im Wald")
+    prepare("cub200", root, quiet)
+    return root
+
+
+def test_it_holds_every_file_with_label_size_and_hash(birds, own_home):
+    data = json.loads((own_home / "datasets" / "cub200" / "manifest.json").read_text())
+    assert (data["version"], data["dataset"], data["root"]) == (1, "cub200", str(birds))
+    assert (data["train"], data["test"]) == ([0, 1], [2, 3])
+    assert len(data["files"]) == 10
+    for file, label, size, digest in data["files"]:
+        content = (birds / file).read_bytes()
+        assert (size, digest) == (len(content), hashlib.sha256(content).hexdigest())
+        assert file.startswith(f"images/{data['names'][label]}/")
+
+
+def test_it_is_read_back_as_it_was_written(birds):
+    found = manifest.read("cub200")
+    assert found == prepare("cub200", birds, quiet)
+    assert index(Origin("cub200")).fingerprint == found.fingerprint
+
+
+def test_the_fingerprint_does_not_depend_on_where_the_images_lie_but_on_what_they_are(birds, tmp_path):
+    before = manifest.read("cub200").fingerprint
+    shutil.copytree(birds, tmp_path / "copy")
+    assert prepare("cub200", tmp_path / "copy", quiet).fingerprint == before
+    trees.jpeg(next((tmp_path / "copy").glob("images/*/*.jpg")), 99)
+    assert prepare("cub200", tmp_path / "copy", quiet).fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda text: "", "it is damaged"),
+        (lambda text: text[:200], "it is damaged"),
+        (lambda text: "[]", "it is damaged"),
+        (lambda text: "{}", "it is damaged"),
+        (lambda text: "\udcff", "it is damaged"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "version 2, where 1 is read"),
+        (lambda text: text.replace('"cub200"', '"sop"'), "it is that of sop"),
+        (lambda text: text.replace("0000.jpg", "0007.jpg"), "its content does not give its fingerprint"),
+    ],
+)
+def test_a_damaged_or_foreign_manifest_is_one_sentence_and_prepare_cures_it(change, reason, birds):
+    path = manifest.path("cub200")
+    path.write_bytes(change(path.read_text()).encode(errors="surrogateescape"))
+    index.cache_clear()
+    with pytest.raises(ValueError, match=rf"is no good manifest of cub200 \({reason}\); `fairtrial data prepare cub200"):
+        index(Origin("cub200"))
+    assert not prepared("cub200")
+    prepare("cub200", birds, quiet)
+    assert prepared("cub200")
+
+
+def test_a_root_that_vanished_is_told(birds):
+    shutil.rmtree(birds)
+    index.cache_clear()
+    with pytest.raises(ValueError, match=r"cub200 was prepared from .*Vögel im Wald.*, but that folder is gone; bring it back, or"):
+        index(Origin("cub200"))
+    assert not prepared("cub200")
+
+
+def test_a_file_that_vanished_is_told(birds):
+    shutil.rmtree(birds / "images" / "001.Bird_d")
+    index.cache_clear()
+    with pytest.raises(ValueError, match=r"001.Bird_d_0000.jpg is gone or was changed since cub200 was prepared"):
+        index(Origin("cub200"))
+
+
+def test_missing_images_are_counted_and_the_first_is_named(tmp_path, monkeypatch):
+    trees.small_cub(monkeypatch)
+    shutil.rmtree(trees.cub(tmp_path) / "images" / "003.Bird_b")
+    with pytest.raises(ValueError, match=r"3 of the 10 images of cub200 are not in .*; the first is images/003.Bird_b/003.Bird_b_0000.jpg"):
+        prepare("cub200", tmp_path, quiet)
+    assert not manifest.path("cub200").exists()
+
+
+def test_a_failed_write_keeps_the_old_one_and_leaves_nothing_beside_it(birds, monkeypatch):
+    before, found = manifest.path("cub200").read_text(), manifest.read("cub200")
+
+    def full(path, target):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest.Path, "replace", full)
+        with pytest.raises(OSError, match=r"The disk of .* is full"):
+            manifest.write(found)
+    assert manifest.path("cub200").read_text() == before
+    assert not list(manifest.folder("cub200").glob("*.part"))
+
+
+def test_two_prepares_at_once_are_refused(birds):
+    with preparing.FileLock(manifest.folder("cub200") / "lock"), pytest.raises(ValueError, match="is at work; wait for it"):
+        prepare("cub200", birds, quiet)

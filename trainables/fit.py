@@ -29,7 +29,16 @@ class Fit:
         self.spec, self.split, self.fold, self.rank, self.world = spec, split, fold, rank, world
         self.select = Images(data, split.select)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        network = build(spec.cell.backbone, self.select.shape, size=spec.cell.embedding_size, seed=spec.seed)
+        network = build(
+            spec.cell.backbone,
+            self.select.shape[0],
+            size=spec.cell.embedding_size,
+            pooling="grid",
+            weights=None,
+            freeze_bn=False,
+            bf16=False,
+            seed=spec.seed,
+        )
         self.network = network.to(self.device)
         if spec.cell.loss == UNTRAINED:
             return
@@ -68,7 +77,7 @@ class Fit:
     def _step(self, rows: NDArray[np.int64], looks: NDArray[np.float64]) -> float:
         training = self.spec.training
         images = self.train.augmented(rows, looks[rows], max_shift=training.max_shift, flip=training.flip)
-        embeddings, targets = self.parallel(images.to(self.device)).float(), self.targets[rows]
+        embeddings, targets = self.parallel(_bytes(images).to(self.device)).float(), self.targets[rows]
         if self.world > 1:  # folds that are divided between workers stay apart
             embeddings, targets = gather(embeddings), gather(targets)
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
@@ -90,7 +99,7 @@ class Fit:
         self.network.eval()
         with torch.inference_mode():
             slices = [slice(i, i + EMBED_BATCH) for i in range(0, len(images), EMBED_BATCH)]
-            embeddings = torch.cat([self.network(images.plain(rows).to(self.device)).float() for rows in slices])
+            embeddings = torch.cat([self.network(_bytes(images.plain(rows)).to(self.device)).float() for rows in slices])
             labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1]).to(self.device)
             return retrieval(embeddings, labels, self.spec.training.metrics)
 
@@ -108,6 +117,11 @@ class Fit:
         if self.spec.cell.loss != UNTRAINED:
             self.objective.load_state_dict(state["loss"])
             self.optimizer.load_state_dict(state["optimizer"])
+
+
+def _bytes(images: Tensor) -> Tensor:
+    """0..1 -> uint8, which is what a network's entry takes."""
+    return (images * 255).round().to(torch.uint8)
 
 
 def _build_objective(spec: TrialSpec, *, classes: int) -> Objective:

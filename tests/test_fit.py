@@ -112,7 +112,7 @@ def test_one_step_equals_the_same_step_written_out(loss):
     if own := list(objective.parameters()):
         groups.append({"params": own, "lr": LOSSES[loss].defaults["weights_lr"], "weight_decay": 0.0})
     optimizer = torch.optim.AdamW(groups, lr=1e-3, weight_decay=0.1, fused=False, foreach=False)
-    embeddings = network(seen["images"])
+    embeddings = network((seen["images"] * 255).round().to(torch.uint8))
     expected = objective(embeddings / embeddings.norm(dim=1, keepdim=True) if LOSSES[loss].normalize else embeddings, targets)
     expected.backward()
     optimizer.step()

@@ -1,47 +1,177 @@
-"""Trunks by name: what each is, and how it is built. Only the builders import torch, so that names are known in a moment."""
+"""Trunks by name: what each is, what it takes and how it is built. Only the builders import torch, so that names are known in a moment."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from search_spaces.space import pick
 
 if TYPE_CHECKING:
     from torch import nn
 
-Shape = tuple[int, int, int]  # channels, height, width
+TIMM = "timm:"  # what the name of a model of that library starts with
+
+POOLINGS: dict[str, str] = {
+    "gap": "the average over the feature map",
+    "gmp": "the maximum over the feature map",
+    "gap+gmp": "the sum of both",
+    "grid": "the averages of a 3 x 3 grid, side by side: where something is still counts",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How uint8 pixels become the trunk's input: (x / divisor - mean) / std, in the trunk's own order of channels.
+
+    Three means make three channels of a grey image; one mean takes the channels as they come.
+    """
+
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    divisor: float = 255.0
+    bgr: bool = False  # the trunk wants blue first; images come red first
+
+
+@dataclass(frozen=True)
+class WeightFile:
+    """Published weights: the file's name, where to ask for it, and 'sha256:' with as much of the digest as is known."""
+
+    name: str
+    url: Callable[[], str]
+    checksum: str
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """build(shape) gives the trunk and the number of features it returns; head=False: the features are the embedding."""
+    """build(channels) gives the trunk, which returns a map (n, features, h, w), and the number of features."""
 
     about: str
-    build: Callable[[Shape], tuple[nn.Module, int]]
-    head: bool = True
+    build: Callable[[int], tuple[nn.Module, int]]
+    input_size: int  # side of the square that it was made for; others work too
+    entry: Entry
+    weights: WeightFile | None = None  # what 'imagenet' means; None: there are none
+    head: bool = True  # False: the flattened map is the embedding
 
 
-def tiny(shape: Shape) -> tuple[nn.Module, int]:
+def tiny(channels: int) -> tuple[nn.Module, int]:
     """16-32-64 channels at half resolution; group norm, so that any number of workers sees the same statistics."""
     from torch import nn
 
     layers: list[nn.Module] = [nn.AvgPool2d(2)]
-    width = shape[0]
-    for channels in (16, 32, 64):
-        layers += [nn.Conv2d(width, channels, 3, padding=1, bias=False), nn.GroupNorm(4, channels), nn.ReLU(inplace=True)]
-        layers += [nn.MaxPool2d(2) if channels < 64 else nn.AdaptiveAvgPool2d(3)]
-        width = channels
-    return nn.Sequential(*layers, nn.Flatten()), width * 9
+    width = channels
+    for after in (16, 32, 64):
+        layers += [nn.Conv2d(width, after, 3, padding=1, bias=False), nn.GroupNorm(4, after), nn.ReLU(inplace=True)]
+        layers += [nn.MaxPool2d(2)] if after < 64 else []
+        width = after
+    return nn.Sequential(*layers), width
 
 
-def pixels(shape: Shape) -> tuple[nn.Module, int]:
+def pixels(channels: int) -> tuple[nn.Module, int]:
     """Nothing learned: the image itself."""
     from torch import nn
 
-    return nn.Flatten(), shape[0] * shape[1] * shape[2]
+    return nn.Identity(), channels
+
+
+def bn_inception(channels: int) -> tuple[nn.Module, int]:
+    """The trunk of the field's older tables."""
+    from trainables.bn_inception import FEATURES, BNInception
+
+    return BNInception(), FEATURES
+
+
+def resnet(depth: int, features: int, channels: int) -> tuple[nn.Module, int]:
+    """torchvision's, up to its last feature map; parameters keep the names of its weight files."""
+    from torchvision.models import get_model  # type: ignore[import-untyped]
+
+    return _up_to_the_map(get_model(f"resnet{depth}", weights=None)), features
+
+
+def googlenet(channels: int) -> tuple[nn.Module, int]:
+    """torchvision's variant with batch norm; its own change of normalisation is off, because our entry has it already."""
+    from torchvision.models import get_model
+
+    return _up_to_the_map(get_model("googlenet", weights=None, aux_logits=False, transform_input=False, init_weights=True)), 1024
+
+
+def _up_to_the_map(model: nn.Module) -> nn.Module:
+    """Its children in the order in which they run, without pooling, dropout and classifier."""
+    from torch import nn
+
+    kept = [(name, child) for name, child in model.named_children() if name not in ("avgpool", "dropout", "fc")]
+    return nn.Sequential(OrderedDict(kept))
+
+
+def _torchvision_url(name: str) -> str:
+    from torchvision.models import get_model_weights
+
+    url: str = get_model_weights(name)["IMAGENET1K_V1"].url  # the first version: what the papers started from
+    return url
+
+
+def _torchvision_file(name: str, digest: str) -> WeightFile:
+    return WeightFile(f"{name}-{digest}.pth", partial(_torchvision_url, name), f"sha256:{digest}")
+
+
+def _resnet(depth: int, features: int, digest: str) -> Backbone:
+    return Backbone(
+        f"ResNet-{depth}: {features} features",
+        partial(resnet, depth, features),
+        224,
+        Entry(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+        _torchvision_file(f"resnet{depth}", digest),
+    )
 
 
 BACKBONES: dict[str, Backbone] = {
-    "tiny": Backbone("three convolutions with group norm, for small images and laptops", tiny),
-    "pixels": Backbone("raw pixels, a baseline that cannot be trained", pixels, head=False),
+    "tiny": Backbone("three convolutions with group norm, for small images and laptops", tiny, 64, Entry()),
+    "bn_inception": Backbone(
+        "Inception with batch norm, Ioffe & Szegedy 2015: 1024 features",
+        bn_inception,
+        224,
+        Entry(mean=(104.0, 117.0, 128.0), divisor=1.0, bgr=True),
+        WeightFile(
+            "bn_inception-52deb4733.pth",
+            lambda: "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth",
+            "sha256:52deb4733",
+        ),
+    ),
+    "googlenet": Backbone(
+        "GoogLeNet in torchvision's variant with batch norm, not the network of the older papers: 1024 features",
+        googlenet,
+        224,
+        Entry(mean=(0.5,) * 3, std=(0.5,) * 3),  # torchvision turns the usual normalisation into this one inside the model
+        _torchvision_file("googlenet", "1378be20"),
+    ),
+    "resnet18": _resnet(18, 512, "f37072fd"),
+    "resnet34": _resnet(34, 512, "b627a593"),
+    "resnet50": _resnet(50, 2048, "0676ba61"),
+    "pixels": Backbone("raw pixels, a baseline that cannot be trained", pixels, 32, Entry(), head=False),
 }
+
+
+def find_backbone(name: str) -> Backbone:
+    """One of BACKBONES, or any model of timm as 'timm:NAME'. ValueError: there is none of that name, or timm is not installed."""
+    return _timm(name.removeprefix(TIMM)) if name.startswith(TIMM) else pick(BACKBONES, name, f"backbone (or {TIMM}NAME)")
+
+
+def _timm(name: str) -> Backbone:
+    """What timm's own configuration of these weights says."""
+    if find_spec("timm") is None:
+        raise ValueError(f"{TIMM}{name} needs the package timm, which is not installed; install fairtrial[timm].")
+    from trainables import timm_trunk
+
+    config = timm_trunk.config(name)
+    address = timm_trunk.address(name, config)
+    return Backbone(
+        about=f"{name} of timm",
+        build=lambda channels: timm_trunk.build(name, side=timm_trunk.side(name, config)),
+        input_size=timm_trunk.side(name, config),
+        entry=Entry(mean=tuple(config.mean), std=tuple(config.std)),
+        weights=WeightFile(*address) if address else None,
+    )

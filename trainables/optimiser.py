@@ -1,0 +1,93 @@
+"""How a gradient becomes a step: optimisers, groups, learning rates, clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.space import pick
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from trainables.losses import Objective
+
+FUSED_ON = {"cpu", "cuda"}  # the devices with one kernel for a whole step
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """A class of torch.optim, and which of our options it takes."""
+
+    about: str
+    kind: str
+    momentum: bool  # whether it is a setting; Adam's betas stay as published
+    fused: bool
+
+
+OPTIMISERS: dict[str, Optimiser] = {
+    "adamw": Optimiser("Adam whose weight decay is apart from the gradient", "AdamW", momentum=False, fused=True),
+    "adam": Optimiser("Adam; weight decay is added to the gradient", "Adam", momentum=False, fused=True),
+    "rmsprop": Optimiser("gradients divided by their recent size, with momentum", "RMSprop", momentum=True, fused=False),
+    "sgd": Optimiser("the gradient itself, with momentum", "SGD", momentum=True, fused=True),
+}
+
+
+def groups(
+    network: nn.Module,
+    objective: Objective,
+    *,
+    learning_rate: float,
+    head_learning_rate: float | None,
+    weight_decay: float,
+) -> list[dict[str, Any]]:
+    """trunk, head, loss: every parameter that learns in exactly one. The loss's own weights are not decayed (our choice)."""
+    head_rate = learning_rate if head_learning_rate is None else head_learning_rate
+    loss_rate = learning_rate if objective.weights_lr is None else objective.weights_lr
+    wanted = [
+        ("trunk", network.get_submodule("trunk"), learning_rate, weight_decay),
+        ("head", network.get_submodule("head"), head_rate, weight_decay),
+        ("loss", objective, loss_rate, 0.0),
+    ]
+    return [
+        {"name": name, "params": params, "base_lr": rate, "lr": rate, "weight_decay": decay}
+        for name, module, rate, decay in wanted
+        if (params := [parameter for parameter in module.parameters() if parameter.requires_grad])
+    ]
+
+
+def make(name: str, groups: list[dict[str, Any]], *, momentum: float) -> Optimizer:
+    """The optimiser over these groups; momentum is for those that list it."""
+    import torch
+
+    entry = pick(OPTIMISERS, name, "optimiser")
+    devices = {parameter.device.type for group in groups for parameter in group["params"]}
+    options: dict[str, Any] = {"momentum": momentum} if entry.momentum else {}
+    options |= {"fused": True} if entry.fused and devices <= FUSED_ON else {}
+    optimiser: Optimizer = getattr(torch.optim, entry.kind)(groups, **options)
+    return optimiser
+
+
+def learning_rate(base: float, epoch: int, *, step: int | None, gamma: float) -> float:
+    """StepLR for epochs that count from 1: times gamma after every step epochs. None: it stays."""
+    return base if step is None else base * gamma ** ((epoch - 1) // step)
+
+
+def set_learning_rates(optimiser: Optimizer, epoch: int, *, step: int | None, gamma: float, warm_up: int) -> None:
+    """Every group's rate in this epoch; during warm-up the trunk's is 0 (never requires_grad, which breaks DDP)."""
+    for group in optimiser.param_groups:
+        waits = group["name"] == "trunk" and epoch <= warm_up
+        group["lr"] = 0.0 if waits else learning_rate(group["base_lr"], epoch, step=step, gamma=gamma)
+
+
+def clip(parameters: Iterable[Tensor], *, norm: float | None, value: float | None) -> None:
+    """Gradients in place: each number to +-value, then all together to this length. None: not that one."""
+    from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+
+    chosen = list(parameters)
+    if value is not None:
+        clip_grad_value_(chosen, value)
+    if norm is not None:
+        clip_grad_norm_(chosen, norm)

@@ -10,7 +10,7 @@ from pytorch_metric_learning.utils.inference import CustomKNN
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from trainables import metrics
+from trainables import ranking
 from trainables.datasets import load
 from trainables.metrics import METRICS, check_metric, retrieval
 
@@ -149,7 +149,7 @@ def test_the_reality_checks_examples_score_as_printed(example):
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("block_bytes", [1, 20_000, 2**26])
 def test_equal_embeddings_score_zero_whatever_the_shape_of_the_matrix(monkeypatch, count, size, classes, block_bytes):
-    monkeypatch.setattr(metrics, "BLOCK_BYTES", block_bytes if count < 300 else 2**26)
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", block_bytes if count < 300 else 2**26)
     one = torch.randn(size, generator=torch.Generator().manual_seed(size))
     for labels in (torch.arange(count) % classes, (torch.arange(count) % classes).sort().values):
         means = retrieval(one.repeat(count, 1), labels, ("recall_at_1", "precision_at_1", "r_precision", "map_at_r")).means
@@ -207,7 +207,7 @@ def test_recall_never_falls_with_k_and_reaches_one(case):
 def test_the_size_of_a_block_does_not_matter(monkeypatch, case, block_bytes):
     embeddings, labels = CASES[case]
     whole = retrieval(embeddings, labels, EVERY)
-    monkeypatch.setattr(metrics, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", block_bytes)
     parts = retrieval(embeddings, labels, EVERY)
     assert all(torch.equal(whole.queries[name], parts.queries[name]) for name in EVERY)
     assert whole.means == parts.means

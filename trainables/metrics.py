@@ -1,23 +1,25 @@
-"""Exact retrieval metrics in bounded memory: self excluded by index, ties broken against the query."""
+"""Exact metrics of retrieval and clustering: self excluded by index, ties broken against the query, lone queries counted."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from search_spaces import pick
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # both are slow to import, and a wrong name must be answered in a second
     from torch import Tensor
 
-BLOCK_BYTES = 64 * 2**20  # of one block of similarities
-SLACK = 16  # units of rounding at a cosine of 1 within which two similarities are a tie
+    from trainables.ranking import Block
+
+POOLED = "pooled_"  # before a metric's name: the same from the network's pooled features
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """One value per scored query and metric, and their means."""
+    """One value per scored query and metric, and their means; nmi and f1 have one value for all, so they are in means only."""
 
     means: dict[str, float]
     queries: dict[str, Tensor]
@@ -25,76 +27,105 @@ class Retrieval:
     lone: int
 
 
-def retrieval(embeddings: Tensor, labels: Tensor, metrics: tuple[str, ...]) -> Retrieval:
-    """Every row is a query against all other rows; a query without a match is counted as lone and not scored."""
-    import torch
-    from torch.nn import functional as F
+def retrieval(embeddings: Tensor, labels: Tensor, metrics: tuple[str, ...], *, gallery_classes: int | None = None) -> Retrieval:
+    """Every row is a query against all other rows; a query without a match is counted as lone and not scored.
 
-    unit = F.normalize(embeddings)
-    members, matches = _members(labels)
-    rows = torch.nonzero(matches > 0).flatten()
-    depth = max([int(matches.max()), *(_k(name) for name in metrics)])
-    block = max(1, BLOCK_BYTES // (unit.element_size() * max(1, len(unit))))
-    parts: dict[str, list[Tensor]] = {name: [] for name in metrics}
-    for chunk in torch.split(rows, block):
-        ranks = _ranks_of_matches(unit, chunk, members=members[labels[chunk]], depth=depth)
-        for name in metrics:
-            parts[name].append(_score(name, ranks, matches[chunk]))
-    queries = {name: torch.cat(values) if values else torch.empty(0) for name, values in parts.items()}
-    means = {name: float(values.double().mean()) if len(values) else 0.0 for name, values in queries.items()}
-    return Retrieval(means, queries, rows, lone=len(labels) - len(rows))
-
-
-def _members(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Row numbers of each label, padded with -1; and for each row how many others share its label."""
-    import torch
-
-    counts = torch.bincount(labels)
-    order = labels.argsort(stable=True)
-    members = torch.full((len(counts), int(counts.max())), -1, device=labels.device)
-    starts = counts.cumsum(0) - counts
-    members[labels[order], torch.arange(len(labels), device=labels.device) - starts[labels[order]]] = order
-    return members, counts[labels] - 1
-
-
-def _ranks_of_matches(unit: Tensor, rows: Tensor, *, members: Tensor, depth: int) -> Tensor:
-    """For each query the places (from 0) of its matches in the full list, nearest first.
-
-    The place of the i-th match is i plus the number of others at least as similar: a tie counts against the query.
-    One matrix product gives equal vectors similarities that differ by rounding, so a tie is anything within SLACK.
-    Places beyond depth are only known to be beyond.
+    gallery_classes: how many classes a gallery of matched_recall_at_K has; None or too many: all of them, so that it is recall_at_K.
+    Where nothing can be asked the answer is 0: every metric without a scored query, and what compares with other classes if there
+    are none.
     """
     import torch
 
-    similarity = unit[rows] @ unit.T
-    absent = (members < 0) | (members == rows[:, None])
-    matched = similarity.gather(1, members.clamp(min=0)).masked_fill_(absent, -torch.inf)
-    matched = matched.sort(dim=1, descending=True).values
-    # The padding must not hide row 0, so it points at the query itself.
-    similarity.scatter_(1, torch.where(members < 0, rows[:, None], members), -torch.inf)
-    others = similarity.topk(min(depth, similarity.shape[1]), dim=1).values
-    ahead = torch.searchsorted(-others, SLACK * torch.finfo(unit.dtype).eps - matched, right=True)
-    ranks = ahead + torch.arange(matched.shape[1], device=rows.device)
-    return ranks.masked_fill_(matched == -torch.inf, torch.iinfo(ranks.dtype).max)
+    from trainables.ranking import directions
+
+    if gallery_classes is not None and gallery_classes < 2:
+        raise ValueError(f"A gallery must hold at least two classes, or nothing can be mistaken in it, but got {gallery_classes=}.")
+    unit, (classes, labels) = directions(embeddings), torch.unique(labels, return_inverse=True)
+    scored = torch.nonzero(torch.bincount(labels)[labels] > 1).flatten()
+    clustered = [name for name in metrics if _split(name)[0] not in SCORES]
+    dealt = [name for name in metrics if name.startswith("matched_") and (gallery_classes or len(classes)) < len(classes)]
+    values = _ranked(unit, labels, [name for name in metrics if name not in (*clustered, *dealt)])
+    if dealt:
+        values |= _dealt(unit, labels, dealt, classes=gallery_classes or 0)
+    queries = {name: values[name][scored] for name in metrics if name in values}
+    means = dict.fromkeys(metrics, 0.0)
+    if len(scored):
+        means |= {name: float(each.double().mean()) for name, each in queries.items()}
+        means |= _clustered(unit, labels, clustered) if clustered else {}
+    return Retrieval(means, queries, scored, lone=len(labels) - len(scored))
 
 
-def _score(name: str, ranks: Tensor, matches: Tensor) -> Tensor:
-    import torch
+def _ranked(unit: Tensor, labels: Tensor, names: list[str]) -> dict[str, Tensor]:
+    """A value for each row that has a match, all names in one pass."""
+    from trainables.ranking import blocks
 
-    if name.startswith("recall_at_"):
-        return (ranks[:, 0] < _k(name)).float()
-    if name.startswith("precision_at_"):
-        return (ranks < _k(name)).sum(dim=1) / _k(name)
-    within = ranks < matches[:, None]
-    if name == "r_precision":
-        return within.sum(dim=1) / matches
-    hits = torch.arange(1, ranks.shape[1] + 1, device=ranks.device)
-    return (within * (hits / (ranks.double() + 1))).sum(dim=1).float() / matches
+    split = {name: _split(name) for name in names}
+    first = max([k for key, k in split.values() if key in NEAREST], default=0)
+    every = [len(labels) if key == "triplet_accuracy" else k for key, k in split.values() if key not in NEAREST]
+    values = {name: unit.new_zeros(len(labels)) for name in names}
+    for block in blocks(unit, labels, first=max(1, first), every=max(every, default=None)) if names else ():
+        for name, (key, k) in split.items():
+            values[name][block.rows] = SCORES[key](block, k).to(unit.dtype)
+    return values
 
 
-def _k(name: str) -> int:
-    found = re.search(r"_at_(\d+)$", name)
-    return int(found.group(1)) if found else 0
+def _dealt(unit: Tensor, labels: Tensor, names: list[str], *, classes: int) -> dict[str, Tensor]:
+    from trainables.galleries import places
+
+    ks = {name: _split(name)[1] for name in names}
+    found = places(unit, labels, classes=classes, depth=max(ks.values()))
+    return {name: (found < k).to(unit.dtype).mean(0) for name, k in ks.items()}
+
+
+def _clustered(unit: Tensor, labels: Tensor, names: list[str]) -> dict[str, float]:
+    from trainables.clustering import CLUSTERING, cluster
+
+    truth = labels.cpu().numpy()
+    found = cluster(unit, int(truth.max()) + 1)
+    return {name: CLUSTERING[name](truth, found) for name in names}
+
+
+def _split(name: str) -> tuple[str, int]:
+    """recall_at_10 -> recall_at_K, 10."""
+    found = re.fullmatch(r"(.*_at_)(\d+)", name)
+    return (f"{found[1]}K", int(found[2])) if found else (name, 0)
+
+
+def _recall(block: Block, k: int) -> Tensor:
+    return block.places[:, 0] < k
+
+
+def _precision(block: Block, k: int) -> Tensor:
+    return (block.places < k).sum(1).double() / k
+
+
+def _r_precision(block: Block, k: int) -> Tensor:
+    return (block.places < block.matches[:, None]).sum(1).double() / block.matches
+
+
+def _map_at_r(block: Block, k: int) -> Tensor:
+    within = block.places < block.matches[:, None]
+    return (within * within.cumsum(1) / (block.places.double() + 1)).sum(1) / block.matches
+
+
+def _triplet_accuracy(block: Block, k: int) -> Tensor:
+    """Of all triplets of the query, not of a sample: what is ahead of its i-th match, beside i matches, is a wrong triplet each."""
+    matches_ahead = block.matches * (block.matches - 1) // 2
+    wrong = (block.places * block.there).sum(1) - matches_ahead
+    triplets = block.matches * block.others
+    return (triplets - wrong).double() / triplets.clamp(min=1)
+
+
+def _positive_cosine(block: Block, k: int) -> Tensor:
+    return _sum_of_positives(block) / block.matches
+
+
+def _negative_cosine(block: Block, k: int) -> Tensor:
+    return ((block.toward - _sum_of_positives(block)) / block.others.clamp(min=1)) * (block.others > 0)
+
+
+def _sum_of_positives(block: Block) -> Tensor:
+    return block.cosines.double().where(block.there, 0.0).sum(1)
 
 
 METRICS: dict[str, str] = {
@@ -102,13 +133,37 @@ METRICS: dict[str, str] = {
     "precision_at_K": "share of matches among the K nearest; any K",
     "r_precision": "share of matches among the R nearest, R being the number of matches that exist",
     "map_at_r": "mean over the first R places of the precision there, counted where a match stands",
+    "matched_recall_at_K": "recall_at_K in random galleries with as many classes as the validation set has: one scale for both sets",
+    "triplet_accuracy": "share of triplets whose anchor is nearer to the positive than to the negative; all triplets, no sample",
+    "positive_cosine": "mean cosine of a query and its matches",
+    "negative_cosine": "mean cosine of a query and all images of other classes",
+    "nmi": "normalised mutual information of the classes and as many clusters found by k-means",
+    "f1": "F1 of pairs: two images of one k-means cluster should be of one class, and the other way round",
 }
+SCORES: dict[str, Callable[[Block, int], Tensor]] = {
+    "recall_at_K": _recall,
+    "precision_at_K": _precision,
+    "r_precision": _r_precision,
+    "map_at_r": _map_at_r,
+    "matched_recall_at_K": _recall,
+    "triplet_accuracy": _triplet_accuracy,
+    "positive_cosine": _positive_cosine,
+    "negative_cosine": _negative_cosine,
+}
+NEAREST = ("recall_at_K", "matched_recall_at_K", "positive_cosine", "negative_cosine")  # need the place of no match but the nearest
+
+
+def feature_of(name: str) -> tuple[Literal["embedding", "pooled"], str]:
+    """What a metric is taken from, and its name without that: pooled_recall_at_1 -> pooled, recall_at_1."""
+    bare = name.removeprefix(POOLED)
+    return ("embedding" if bare == name else "pooled"), bare
 
 
 def check_metric(name: str) -> str:
     """The name itself, or a ValueError with the near one."""
-    if name.endswith("_at_K"):
+    _, bare = feature_of(name)
+    if bare.endswith("_at_K"):
         raise ValueError(f"{name} needs a number in the place of K, as in {name[:-1]}1.")
-    if not re.fullmatch(r"(recall|precision)_at_[1-9]\d*", name):
-        pick(METRICS, name, "metric")
+    if not re.fullmatch(r"((matched_)?recall|precision)_at_[1-9]\d*", bare):
+        pick(METRICS, bare, "metric")
     return name

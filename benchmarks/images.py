@@ -67,7 +67,7 @@ def ours(root: str, *, in_memory: bool) -> Iterator[int]:
     from trainables.contract import Look, Origin
     from trainables.crops import draws
     from trainables.images import Images
-    from trainables.network import Normalize
+    from trainables.network import EntryLayer
     from trainables.pixels import Dataset, Pixels, load
 
     data = load(Origin("image_folder", root), 256)
@@ -76,7 +76,7 @@ def ours(root: str, *, in_memory: bool) -> Iterator[int]:
         data = Dataset(data.index, Pixels(flat, data.pixels.shapes))
     look = Look(SIDE, 256, 0.875, "resized", (0.08, 1.0), (3 / 4, 4 / 3), 0, flip=True)
     images = Images(data, range(CLASSES), look, torch.device("cpu"))
-    normalize = Normalize(Entry(MEAN, STD), channels=3)
+    normalize = EntryLayer(Entry(MEAN, STD))
     rows, epoch = np.arange(len(images)), 0
     looks = draws((0, epoch), len(images))
     while True:
@@ -140,9 +140,8 @@ def main() -> None:
 
         began = time.perf_counter()
         decode_once(Origin("image_folder", root), 256)
-        print(
-            f"{options.images} JPEGs of 500 x 375, decoded once in {time.perf_counter() - began:.1f} s on {os.cpu_count()} cores; batches of {BATCH}"
-        )
+        seconds = time.perf_counter() - began
+        print(f"{options.images} JPEGs of 500 x 375, decoded once in {seconds:.1f} s on {os.cpu_count()} cores; batches of {BATCH}")
         for cores in (1, 2):
             on = sorted(os.sched_getaffinity(0))[:cores]
             tried: dict[str, list[float]] = {name: [] for name in roads(cores)}

@@ -7,8 +7,6 @@ from itertools import pairwise, product
 from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
-from trainables.optimiser import OPTIMISERS
-from trainables.weights import check_weights
 
 from search_spaces import LOSSES, Range, pick
 from study.keys import Keys
@@ -18,6 +16,8 @@ from trainables.backbones import POOLINGS, find_backbone
 from trainables.contract import PIXELS, UNTRAINED, Cell, Design, Look, Origin, Phase, Split, Training, TrialSpec
 from trainables.datasets import DATASETS, halves, index
 from trainables.metrics import check_metric
+from trainables.optimiser import OPTIMISERS
+from trainables.weights import check_weights
 
 RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 
@@ -100,7 +100,7 @@ class StudyConfig(Keys):
             if self.batch_size // self.images_per_class > fewest:
                 size = fewest * self.images_per_class
                 found.append(
-                    f"{dataset} has {fewest} classes to train on under {name}: its balanced batches hold {size} images, not {self.batch_size}."
+                    f"{dataset} has {fewest} classes to train on under {name}: a balanced batch holds {size} images, not {self.batch_size}."
                 )
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]

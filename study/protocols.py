@@ -44,7 +44,8 @@ class FixedValidation:
         if held > len(train) - 2:
             cure = "add classes" if len(train) < 4 else f"choose {1 - 2 / len(train):g} or less"
             raise ValueError(
-                f"val_fraction={self.val_fraction:g} holds out {held} of {len(train)} train classes, but two must be left to train on; {cure}."
+                f"val_fraction={self.val_fraction:g} holds out {held} of {len(train)} train classes, but two must be left to train on; "
+                f"{cure}."
             )
         chosen = set(Random(self.split_seed).sample(sorted(train), held))
         rest = tuple(c for c in train if c not in chosen)

@@ -24,7 +24,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"data_root": "somewhere"}, "data_root is for image_folder and csv, not for sketches"),
     ({"crop_scale": [0.5, 0.1]}, "from a smaller to a larger"),
     ({"crop_scale": [0.5, 1.5]}, "1 at most"),
-    ({"dataset": "cub200", "backbone": "resnet18", "cache_size": 200}, "cache_size=200 must not be below image_size=224; use cache_size=256"),
+    (
+        {"dataset": "cub200", "backbone": "resnet18", "cache_size": 200},
+        "must not be below image_size=224; use cache_size=256",
+    ),
     ({"protocols": ["defalt"]}, "Did you mean 'default'?"),
     ({"strategy": "hyperop"}, "Did you mean 'hyperopt'?"),
     ({"metrics": ["recall_at_0"], "select_metric": "recall_at_0"}, "Unknown metric 'recall_at_0'"),
@@ -112,7 +115,7 @@ def test_the_network_sees_its_own_input_size_unless_all_images_are_smaller_or_th
 def test_small_batches_and_random_weights_are_noticed_not_refused() -> None:
     assert make(quickstart()).notices() == []
     small = make(quickstart() | {"batch_size": 500}).notices()
-    assert small == ["sketches has 90 classes to train on under fixed_validation: its balanced batches hold 450 images, not 500."]
+    assert small == ["sketches has 90 classes to train on under fixed_validation: a balanced batch holds 450 images, not 500."]
     assert "random weights" in make(quickstart() | {"backbone": "resnet18"}).notices()[0]
 
 

@@ -86,7 +86,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, learner: Learner, scores: list[flo
     fit, script = learner.fits[0], iter(scores)
     real = fit.score
 
-    def score(images: Images):
+    def score(images):
         result = real(images)
         if images is fit.select:
             result = replace(result, means=dict.fromkeys(result.means, next(script)))

@@ -255,28 +255,3 @@ DATASETS: dict[str, Source] = {
         wanted="the CSV file with the columns file, label and, if you like, split",
     ),
 }
-
-
-# Until the decoded images are mapped from a cache: the shipped pixels in memory.
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Decoded images with their labels, and which classes are for training and which for testing."""
-
-    images: NDArray[np.uint8]  # (n, channels, height, width)
-    labels: NDArray[np.int64]
-    names: tuple[str, ...]
-    train: tuple[int, ...]
-    test: tuple[int, ...]
-
-    def ids(self, classes: Sequence[int]) -> NDArray[np.int64]:
-        return np.flatnonzero(np.isin(self.labels, classes))
-
-
-@cache
-def load(name: str) -> Dataset:
-    """The shipped dataset, read once per process."""
-    found, pixels = index(Origin(name)), DATASETS[name].pixels
-    assert pixels is not None
-    return Dataset(np.ascontiguousarray(pixels().transpose(0, 3, 1, 2)), found.labels, found.names, found.train, found.test)

@@ -20,7 +20,7 @@ from trainables.images import Images, ahead
 from trainables.losses import BUILDERS, Objective
 from trainables.metrics import Retrieval, feature_of, retrieval
 from trainables.network import Network, build
-from trainables.optimiser import clip, groups, learning_rate, make
+from trainables.optimiser import clip, groups, make, set_learning_rates
 from trainables.pixels import Dataset
 from trainables.weights import weights_path
 
@@ -63,7 +63,8 @@ class Fit:
 
     def train_epoch(self, epoch: int) -> float:
         """The mean loss; not finite if training diverged, which ends the epoch at once."""
-        self._set_learning_rates(epoch)
+        training = self.spec.training
+        set_learning_rates(self.optimizer, epoch, step=training.lr_step, gamma=training.lr_gamma, warm_up=training.warm_up)
         self.network.train()
         total = 0.0
         for images, targets in self._batches(epoch):
@@ -98,17 +99,12 @@ class Fit:
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        clip(self.optimizer, norm=self.spec.training.clip_norm, value=self.spec.training.clip_value)
+        clip(self._parameters(), norm=self.spec.training.clip_norm, value=self.spec.training.clip_value)
         self.optimizer.step()
         return loss.item()
 
-    def _set_learning_rates(self, epoch: int) -> None:
-        """During warm-up the trunk's rate is 0 (never requires_grad, which breaks DDP)."""
-        training = self.spec.training
-        for group in self.optimizer.param_groups:
-            waits = group["name"] == "trunk" and epoch <= training.warm_up
-            decayed = learning_rate(group["base_lr"], epoch, step=training.lr_step, gamma=training.lr_gamma)
-            group["lr"] = 0.0 if waits else decayed
+    def _parameters(self) -> list[Tensor]:
+        return [param for group in self.optimizer.param_groups for param in group["params"]]
 
     def embed(self, images: Images) -> dict[str, Tensor]:
         """The raw embeddings, and the pooled features that the head made them from."""
@@ -127,10 +123,11 @@ class Fit:
         for name in self.spec.training.metrics:
             feature, bare = feature_of(name)
             wanted.setdefault(feature, {})[bare] = name
-        means, queries = {}, {}
-        for feature, names in wanted.items():
+        means: dict[str, float] = {}
+        queries: dict[str, Tensor] = {}
+        for place, names in wanted.items():
             with torch.inference_mode():
-                found = retrieval(features[feature], labels, tuple(names), gallery_classes=len(self.split.select))
+                found = retrieval(features[place], labels, tuple(names), gallery_classes=len(self.split.select))
             means |= {names[bare]: value for bare, value in found.means.items()}
             queries |= {names[bare]: values for bare, values in found.queries.items()}
         return Retrieval(means, queries, found.scored, found.lone)

@@ -20,7 +20,8 @@ with warnings.catch_warnings():
     torch.from_numpy(np.frombuffer(b"\0", dtype=np.uint8))
 
 Rows = NDArray[np.int64]
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Images:

@@ -130,7 +130,7 @@ def _build(listed: Index, side: int, folder: Path, progress: Progress | None) ->
 def _write(listed: Index, side: int, file: IO[bytes], progress: Progress | None) -> Iterator[tuple[int, ...]]:
     """Each image's shape, once its bytes are in the file."""
     for done, image in enumerate(_in_order(lambda name: np.asarray(shrink(decode(listed.root, name), side)), listed.files), start=1):
-        file.write(image)
+        file.write(image.tobytes())
         if progress:
             progress(done, len(listed.files))
         yield image.shape

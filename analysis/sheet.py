@@ -9,8 +9,8 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from trainables.datasets import DATASETS, Index
-from trainables.decode import decode
+from trainables.datasets.catalogue import DATASETS, Index
+from trainables.datasets.decode import decode
 
 CLASSES, IMAGES = 5, 8  # of each half; of each class
 TILE, GAP, EDGE, NAMES = 120, 8, 32, 210  # pixels; NAMES: the column of the class names

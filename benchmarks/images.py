@@ -63,12 +63,12 @@ def ours(root: str, *, in_memory: bool) -> Iterator[int]:
     """Endless batches of the road that a trial takes."""
     import torch
 
-    from trainables.backbones import Entry
     from trainables.contract import Look, Origin
     from trainables.crops import draws
+    from trainables.datasets.pixels import Dataset, Pixels, load
     from trainables.images import Images
-    from trainables.network import EntryLayer
-    from trainables.pixels import Dataset, Pixels, load
+    from trainables.networks.backbones import Entry
+    from trainables.networks.network import EntryLayer
 
     data = load(Origin("image_folder", root), 256)
     if in_memory:
@@ -136,7 +136,7 @@ def main() -> None:
         root = f"{folder}/photos"
         make_files(Path(root), options.images)
         from trainables.contract import Origin
-        from trainables.pixels import decode_once
+        from trainables.datasets.pixels import decode_once
 
         began = time.perf_counter()
         decode_once(Origin("image_folder", root), 256)

@@ -52,8 +52,8 @@ def study(folder: str, trials: int) -> Clock:
 def bare(work: list[tuple[TrialSpec, int]], barrier: Barrier, answers: Queue[float]) -> None:
     import torch
 
+    from trainables.datasets.pixels import load
     from trainables.learner import Learner
-    from trainables.pixels import load
 
     torch.set_num_threads(1)
     data = load(work[0][0].origin, work[0][0].look.cache_size)

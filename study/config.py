@@ -12,12 +12,12 @@ from search_spaces import LOSSES, Range, pick
 from study.keys import Keys
 from study.protocols import PROTOCOLS, Divides
 from study.strategies import STRATEGIES
-from trainables.backbones import POOLINGS, find_backbone
 from trainables.contract import PIXELS, UNTRAINED, Cell, Design, Look, Origin, Phase, Split, Training, TrialSpec
-from trainables.datasets import DATASETS, halves, index
-from trainables.metrics import check_metric
+from trainables.datasets.catalogue import DATASETS, halves, index
+from trainables.metrics.retrieval import check_metric
+from trainables.networks.backbones import POOLINGS, find_backbone
+from trainables.networks.weights import check_weights
 from trainables.optimiser import OPTIMISERS
-from trainables.weights import check_weights
 
 RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 

@@ -6,13 +6,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainables.weights import weights_path
-
 from study.config import StudyConfig
 from study.strategies import STRATEGIES, Setting
 from trainables.contract import Cell
-from trainables.datasets import index
-from trainables.pixels import cache_bytes, cache_folder
+from trainables.datasets.catalogue import index
+from trainables.datasets.pixels import cache_bytes, cache_folder
+from trainables.networks.weights import weights_path
 
 START_UP = 35  # seconds until the first epoch of a study; measured on two cores
 CONTENTION = 1.4  # slots that share a machine slow each other by up to this; measured on two cores
@@ -102,8 +101,8 @@ def estimate(config: StudyConfig, *, slots: int) -> dict[str, Any]:
 
 def _probe(config: StudyConfig, cell: Cell) -> tuple[float, int, int]:
     """Seconds per epoch, bytes of the weights, number of test queries."""
+    from trainables.datasets.pixels import load
     from trainables.fit import Fit
-    from trainables.pixels import load
 
     # Sealed, and no score is kept: only how long it takes to make one.
     spec = config.spec(cell, "search", config.seed, config.published(cell.loss))

@@ -21,7 +21,7 @@ from analysis.tracking import Tracker, redact
 from study.config import StudyConfig
 from study.live import View
 from trainables.contract import ARTIFACTS, PEEKING, Cell, TrialSpec
-from trainables.datasets import index
+from trainables.datasets.catalogue import index
 
 
 class Recorder(Callback):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from trainables.weights import fetch_weights
 
 from study.config import StudyConfig
 from study.preflight import PreflightError
 from trainables.contract import Origin
-from trainables.datasets import index
+from trainables.datasets.catalogue import index
+from trainables.networks.weights import fetch_weights
 
 
 def stage(config: StudyConfig, console: Console | None = None) -> None:
     """ValueError: the data are not here, or an image is broken. ConnectionError: weights cannot be fetched. Quick the second time."""
-    from trainables.pixels import decode_once
+    from trainables.datasets.pixels import decode_once
 
     for dataset in config.dataset:
         index(config.origin(dataset))

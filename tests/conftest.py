@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> MakeConfig:
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Every test has a data folder of its own; none touches the user's."""
-    from trainables.datasets import index
+    from trainables.datasets.catalogue import index
 
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:  # not the test's own one, which the test may undo

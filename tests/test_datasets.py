@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import trees
 
-from trainables import datasets
 from trainables.contract import Origin
-from trainables.datasets import DATASETS, halves, index, load
-from trainables.layouts import LAYOUTS
-from trainables.preparing import prepare
+from trainables.datasets import catalogue
+from trainables.datasets.catalogue import DATASETS, halves, index, load
+from trainables.datasets.layouts import LAYOUTS
+from trainables.datasets.preparing import prepare
 
 NAMES = sorted(DATASETS)
 OFFICIAL = sorted(name for name in DATASETS if DATASETS[name].classes is not None)
@@ -111,7 +111,7 @@ def test_every_source_says_what_it_is_and_how_to_get_it(name):
 def test_what_is_not_prepared_is_told_with_the_command(name):
     with pytest.raises(ValueError, match=f"{name} is not here yet: .*`fairtrial data prepare {name}.*--from PATH"):
         index(Origin(name))
-    assert datasets.is_here(name) is False
+    assert catalogue.is_here(name) is False
 
 
 def test_birds_that_are_not_here_are_one_sentence():
@@ -184,7 +184,7 @@ def test_wrong_counts_of_prepared_ones_are_refused_when_they_are_read(tmp_path, 
 def test_nothing_heavy_is_imported_to_read_an_index(tmp_path):
     trees.folders(tmp_path, list("abcd"))
     program = (
-        "import sys; from trainables.datasets import *\n"
+        "import sys; from trainables.datasets.catalogue import *\n"
         "print([name for name in ('torch', 'scipy', 'PIL', 'matplotlib') if name in sys.modules])\n"
         f"index(Origin('image_folder', {str(tmp_path)!r})); index(Origin('sketches'))\n"
         "print([name for name in ('torch', 'scipy', 'matplotlib') if name in sys.modules])\n"
@@ -226,7 +226,7 @@ def test_the_licence_is_named_and_shipped_beside_the_data(name):
 @pytest.mark.parametrize("wrong", [{"classes": 199}, {"classes": 201}, {"images": 11_999}, {"images": 12_001}])
 def test_wrong_counts_are_refused_with_both_numbers(monkeypatch, wrong):
     source = replace(DATASETS["sketches"], **wrong)
-    monkeypatch.setitem(datasets.DATASETS, "short", source)
+    monkeypatch.setitem(catalogue.DATASETS, "short", source)
     with pytest.raises(ValueError, match="short has") as error:
         index(Origin("short"))
     assert str(error.value) == f"short has {source.classes} classes and {source.images} images, but 200 and 12000 were found."

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from study.sources import _parse
-from trainables.decode import SUFFIXES, BrokenImageError, decode, leave_out, shrink
+from trainables.datasets.decode import SUFFIXES, BrokenImageError, decode, leave_out, shrink
 
 RED, GREEN, BLUE, WHITE, BLACK = (254, 0, 0), (0, 128, 0), (0, 0, 254), (255, 255, 255), (0, 0, 0)
 

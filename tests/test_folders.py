@@ -10,7 +10,7 @@ import pytest
 import trees
 
 from trainables.contract import Origin
-from trainables.folders import read_own
+from trainables.datasets.folders import read_own
 
 NAMES = ["a", "b", "c", "d"]
 

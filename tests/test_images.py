@@ -8,9 +8,9 @@ import torch
 
 from trainables.contract import Look, Origin
 from trainables.crops import draws
-from trainables.datasets import Index
+from trainables.datasets.catalogue import Index
+from trainables.datasets.pixels import Dataset, Pixels, load
 from trainables.images import Images, ahead
-from trainables.pixels import Dataset, Pixels, load
 
 LOOK = Look(6, 8, 1.0, "resized", (0.3, 1.0), (3 / 4, 4 / 3), max_shift=0, flip=True)
 DRAWING = Look(28, 256, 1.0, "shifted", (0.08, 1.0), (3 / 4, 4 / 3), max_shift=2, flip=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trees
 
-from trainables import datasets
-from trainables.datasets import DATASETS, check_counts
-from trainables.layouts import LAYOUTS, read_layout
+from trainables.datasets import catalogue
+from trainables.datasets.catalogue import DATASETS, check_counts
+from trainables.datasets.layouts import LAYOUTS, read_layout
 
 
 def read(name: str, folder: Path):
@@ -192,4 +192,4 @@ def test_products_of_equal_halves_are_refused_even_if_the_totals_are_right(tmp_p
     trees.count(monkeypatch, "sop", classes=5, images=10, train_classes=2, train_images=6)
     with pytest.raises(ValueError, match="Its halves have 3 and 2 classes"):
         read("sop", tmp_path)
-    assert datasets.halves(datasets.Origin("sop")) == ((0, 1), (2, 3, 4))
+    assert catalogue.halves(catalogue.Origin("sop")) == ((0, 1), (2, 3, 4))

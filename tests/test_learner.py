@@ -14,7 +14,7 @@ from trainables_helpers import SPLIT, final, search, sketches, timeless
 from search_spaces import LOSSES
 from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Split, TrialSpec
 from trainables.learner import Learner
-from trainables.metrics import retrieval
+from trainables.metrics.retrieval import retrieval
 
 NAMES = sorted(LOSSES)
 OTHER = Split(train=tuple(range(20, 32)), select=tuple(range(32, 37)), test=tuple(range(106, 110)))

@@ -9,10 +9,10 @@ import shutil
 import pytest
 import trees
 
-from trainables import manifest, preparing
 from trainables.contract import Origin
-from trainables.datasets import index
-from trainables.preparing import prepare, prepared
+from trainables.datasets import manifest, preparing
+from trainables.datasets.catalogue import index
+from trainables.datasets.preparing import prepare, prepared
 
 
 def quiet(title, unit):

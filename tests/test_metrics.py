@@ -10,9 +10,9 @@ from pytorch_metric_learning.utils.inference import CustomKNN
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from trainables import ranking
-from trainables.datasets import load
-from trainables.metrics import METRICS, check_metric, retrieval
+from trainables.datasets.catalogue import load
+from trainables.metrics import ranking
+from trainables.metrics.retrieval import METRICS, check_metric, retrieval
 
 EVERY = tuple(name.replace("K", str(k)) for name in METRICS for k in ((1, 2, 5, 8) if name.endswith("K") else (0,)))
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainables.backbones import BACKBONES
-from trainables.network import build
+from trainables.networks.backbones import BACKBONES
+from trainables.networks.network import build
 
 NAMES = sorted(BACKBONES)
 LEARNING = [name for name in NAMES if BACKBONES[name].head]

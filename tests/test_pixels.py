@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trainables import datasets, pixels
 from trainables.contract import Origin
-from trainables.decode import BrokenImageError, decode, shrink
-from trainables.pixels import cache_bytes, cache_folder, decode_once, load
+from trainables.datasets import catalogue, pixels
+from trainables.datasets.decode import BrokenImageError, decode, shrink
+from trainables.datasets.pixels import cache_bytes, cache_folder, decode_once, load
 
 SIDE = 24
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             height, width = rng.integers(30, 60, 2)
             Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8)).save(root / name / f"bild {i}.jpg")
     load.cache_clear()
-    datasets.index.cache_clear()
+    catalogue.index.cache_clear()
     return root
 
 
@@ -101,7 +101,7 @@ def test_changed_files_and_other_sizes_are_other_caches(folder):
     first = cache_folder(origin, SIDE)
     assert cache_folder(origin, SIDE + 1) != first
     Image.new("RGB", (40, 40), "red").save(folder / "Amsel" / "bild 0.jpg")
-    datasets.index.cache_clear()
+    catalogue.index.cache_clear()
     assert cache_folder(origin, SIDE) != first
 
 
@@ -136,7 +136,7 @@ def test_shipped_images_need_no_cache(folder):
 MEMORY = """
 import sys, numpy as np
 from pathlib import Path
-from trainables.pixels import Pixels, _open
+from trainables.datasets.pixels import Pixels, _open
 
 def private():
     lines = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])

@@ -53,7 +53,7 @@ class FaultyLearner(Learner):
 
 
 def faulty_slot(mark_path: Path) -> type:
-    from trainables.pixels import load
+    from trainables.datasets.pixels import load
     from trainables.slot import Slot
 
     class Faulty(FaultyLearner):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from search_spaces import LOSSES
 from trainables.contract import UNTRAINED, Cell, Design, EpochRow, Look, Origin, Split, Training, TrialSpec
-from trainables.pixels import Dataset, load
+from trainables.datasets.pixels import Dataset, load
 
 SPLIT = Split(train=tuple(range(12)), select=tuple(range(12, 16)), test=tuple(range(100, 106)))
 METRICS = ("recall_at_1", "recall_at_4", "precision_at_4", "r_precision", "map_at_r")

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from trainables import datasets
+from trainables.datasets import catalogue
 
 FERRARIS = [  # classes 97 to 101 of 196, in the official order; the border lies behind the FF Coupe
     "FIAT 500 Convertible 2012",
@@ -41,7 +41,7 @@ def folders(root: Path, names: Sequence[str], images: int = 2) -> Path:
 def count(monkeypatch: pytest.MonkeyPatch, name: str, *, classes: int, images: int, train_classes: int, train_images: int) -> None:
     """From now on the dataset is this small."""
     counts = {"classes": classes, "images": images, "train_classes": train_classes, "train_images": train_images}
-    monkeypatch.setitem(datasets.DATASETS, name, replace(datasets.DATASETS[name], **counts))
+    monkeypatch.setitem(catalogue.DATASETS, name, replace(catalogue.DATASETS[name], **counts))
 
 
 def cub(folder: Path, classes: int = 4) -> Path:

@@ -15,14 +15,14 @@ from search_spaces import LOSSES
 from trainables.batches import BATCHES, share
 from trainables.contract import PIXELS, UNTRAINED, Split, TrialSpec
 from trainables.crops import draws
+from trainables.datasets.pixels import Dataset
 from trainables.gather import gather
 from trainables.images import Images, ahead
 from trainables.losses import BUILDERS, Objective
-from trainables.metrics import Retrieval, feature_of, retrieval
-from trainables.network import Network, build
+from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
+from trainables.networks.network import Network, build
+from trainables.networks.weights import weights_path
 from trainables.optimiser import clip, groups, make, set_learning_rates
-from trainables.pixels import Dataset
-from trainables.weights import weights_path
 
 SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainables.contract import Look
 from trainables.crops import Boxes, centre, cut, cut_by_matrices, drawn
-from trainables.pixels import Dataset
+from trainables.datasets.pixels import Dataset
 
 # Decoded images are mapped read-only; torch warns of that once, and no one writes to them.
 with warnings.catch_warnings():

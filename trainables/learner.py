@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from trainables.contract import EpochRow, FinalRow, TrialSpec
+from trainables.datasets.pixels import Dataset
 from trainables.fit import Fit
 from trainables.images import Images
-from trainables.metrics import Retrieval
-from trainables.pixels import Dataset
+from trainables.metrics.retrieval import Retrieval
 
 WORST = 0.0  # what a diverged trial reports: NaN would be invisible to the searcher
 

@@ -32,8 +32,8 @@ class Slot(tune.Trainable):
         return True
 
     def build(self) -> Learner:
+        from trainables.datasets.pixels import load
         from trainables.learner import Learner
-        from trainables.pixels import load
 
         data = load(self.spec.origin, self.spec.look.cache_size)
         if data.index.fingerprint != self.spec.fingerprint:

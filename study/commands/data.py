@@ -12,9 +12,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from search_spaces import pick
 from study.commands import FAIRTRIAL, INTERRUPTED, end, one_sentence, terminal
-from trainables import fetch, preparing
+from trainables import fetch
 from trainables.contract import Origin
-from trainables.datasets import DATASETS, Index, index
+from trainables.datasets import preparing
+from trainables.datasets.catalogue import DATASETS, Index, index
 
 BROKEN = 3
 SHOWN = 10  # lines of a list; the rest is counted
@@ -53,8 +54,8 @@ def prepare(
 @app.command("check")
 def check(name: Name, root: Root = None) -> None:
     """Decode every image once; list what is broken and how to leave it out. Exit 3 if something is."""
-    from trainables import checking
-    from trainables.decode import leave_out
+    from trainables.datasets import checking
+    from trainables.datasets.decode import leave_out
 
     with one_sentence(), _stages() as stages:
         found = checking.check(Origin(name, root), stages("decoding", "images"))

@@ -61,7 +61,7 @@ def _store(studies: Path) -> str:
 
 
 def _data() -> str:
-    from trainables.datasets import DATASETS, index
+    from trainables.datasets.catalogue import DATASETS, index
     from trainables.fetch import home
 
     here = []

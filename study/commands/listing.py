@@ -12,9 +12,9 @@ from study.commands import FAIRTRIAL, Json, one_sentence
 from study.presets import PRESETS
 from study.protocols import PROTOCOLS
 from study.strategies import STRATEGIES
-from trainables.backbones import BACKBONES
-from trainables.datasets import DATASETS, is_here
-from trainables.metrics import METRICS
+from trainables.datasets.catalogue import DATASETS, is_here
+from trainables.metrics.retrieval import METRICS
+from trainables.networks.backbones import BACKBONES
 
 Entry = dict[str, Any]
 

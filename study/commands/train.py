@@ -26,8 +26,8 @@ def train(
         stage(config)
     import torch
 
+    from trainables.datasets.pixels import load
     from trainables.learner import Learner
-    from trainables.pixels import load
 
     torch.set_num_threads(1)  # as in a slot
     spec = config.spec(chosen, "final" if final else "search", seed, config.published(chosen.loss))

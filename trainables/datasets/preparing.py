@@ -7,12 +7,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from search_spaces.space import pick
-from trainables import manifest
-from trainables.archives import extract
-from trainables.datasets import DATASETS, check_counts, how_to_get, index
+from trainables.datasets import manifest
+from trainables.datasets.archives import extract
+from trainables.datasets.catalogue import DATASETS, check_counts, how_to_get, index
+from trainables.datasets.layouts import LAYOUTS, read_layout
+from trainables.datasets.manifest import Manifest
 from trainables.fetch import Progress, download, room
-from trainables.layouts import LAYOUTS, read_layout
-from trainables.manifest import Manifest
 
 Stages = Callable[[str, str], Progress]  # what begins now and its unit (bytes or images) -> where its progress goes
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from trainables.backbones import WeightFile, find_backbone
 from trainables.fetch import download, home
+from trainables.networks.backbones import WeightFile, find_backbone
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -80,7 +80,7 @@ def _verify(path: Path, checksum: str) -> None:
 
 def load_weights(trunk: nn.Module, path: Path) -> None:
     """The trunk's parameters and statistics from a file: all of them, and nothing in the file is left over but a classifier."""
-    from trainables.timm_trunk import TimmTrunk
+    from trainables.networks.timm_trunk import TimmTrunk
 
     model, state = (trunk.model, trunk.convert(_read(path))) if isinstance(trunk, TimmTrunk) else (trunk, _read(path))
     own = model.state_dict()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.ranking import blocks
+from trainables.metrics.ranking import blocks
 
 ROUNDS = 10  # deals of all classes; every query is scored once in each
 

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from search_spaces.space import pick
-from trainables.backbones import POOLINGS, Backbone, Entry, find_backbone
-from trainables.weights import load_weights
+from trainables.networks.backbones import POOLINGS, Backbone, Entry, find_backbone
+from trainables.networks.weights import load_weights
 
 SIDE = 3  # cells along each side of the grid
 

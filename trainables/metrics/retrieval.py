@@ -12,7 +12,7 @@ from search_spaces import pick
 if TYPE_CHECKING:  # both are slow to import, and a wrong name must be answered in a second
     from torch import Tensor
 
-    from trainables.ranking import Block
+    from trainables.metrics.ranking import Block
 
 POOLED = "pooled_"  # before a metric's name: the same from the network's pooled features
 
@@ -36,7 +36,7 @@ def retrieval(embeddings: Tensor, labels: Tensor, metrics: tuple[str, ...], *, g
     """
     import torch
 
-    from trainables.ranking import directions
+    from trainables.metrics.ranking import directions
 
     if gallery_classes is not None and gallery_classes < 2:
         raise ValueError(f"A gallery must hold at least two classes, or nothing can be mistaken in it, but got {gallery_classes=}.")
@@ -57,7 +57,7 @@ def retrieval(embeddings: Tensor, labels: Tensor, metrics: tuple[str, ...], *, g
 
 def _ranked(unit: Tensor, labels: Tensor, names: list[str]) -> dict[str, Tensor]:
     """A value for each row that has a match, all names in one pass."""
-    from trainables.ranking import blocks
+    from trainables.metrics.ranking import blocks
 
     split = {name: _split(name) for name in names}
     first = max([k for key, k in split.values() if key in NEAREST], default=0)
@@ -70,7 +70,7 @@ def _ranked(unit: Tensor, labels: Tensor, names: list[str]) -> dict[str, Tensor]
 
 
 def _dealt(unit: Tensor, labels: Tensor, names: list[str], *, classes: int) -> dict[str, Tensor]:
-    from trainables.galleries import places
+    from trainables.metrics.galleries import places
 
     ks = {name: _split(name)[1] for name in names}
     found = places(unit, labels, classes=classes, depth=max(ks.values()))
@@ -78,7 +78,7 @@ def _dealt(unit: Tensor, labels: Tensor, names: list[str], *, classes: int) -> d
 
 
 def _clustered(unit: Tensor, labels: Tensor, names: list[str]) -> dict[str, float]:
-    from trainables.clustering import CLUSTERING, cluster
+    from trainables.metrics.clustering import CLUSTERING, cluster
 
     truth = labels.cpu().numpy()
     found = cluster(unit, int(truth.max()) + 1)

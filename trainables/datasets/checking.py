@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables import manifest
 from trainables.contract import Origin
-from trainables.datasets import DATASETS, Index, index
-from trainables.decode import BrokenImageError, decode
+from trainables.datasets import manifest
+from trainables.datasets.catalogue import DATASETS, Index, index
+from trainables.datasets.decode import BrokenImageError, decode
 from trainables.fetch import Progress
 
 FEW = 500  # images that are decoded before other processes would have started

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trainables.datasets.layouts import Listing
 from trainables.fetch import Progress, home, room
-from trainables.layouts import Listing
 
 VERSION = 1
 

@@ -17,8 +17,8 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from trainables.contract import Origin
-from trainables.datasets import DATASETS, Index, index
-from trainables.decode import decode, shrink
+from trainables.datasets.catalogue import DATASETS, Index, index
+from trainables.datasets.decode import decode, shrink
 from trainables.fetch import home
 
 RESIDENT = 128 * 2**20  # bytes of the file that may count as this process's memory before they are given back

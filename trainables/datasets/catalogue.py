@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search_spaces.space import pick
-from trainables import manifest
 from trainables.contract import Origin
-from trainables.folders import read_own
-from trainables.layouts import Listing
+from trainables.datasets import manifest
+from trainables.datasets.folders import read_own
+from trainables.datasets.layouts import Listing
 
 Halves = tuple[tuple[int, ...], tuple[int, ...]]
 

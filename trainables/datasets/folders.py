@@ -10,7 +10,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from trainables.contract import Origin
-from trainables.layouts import Listing
+from trainables.datasets.layouts import Listing
 
 LEAST = 4  # classes: two on each side, or nothing can be confused
 COLUMNS = ("file", "label", "split")
@@ -59,7 +59,7 @@ def _image_folder(root: Path) -> Listing:
 
 
 def _is_image(file: str) -> bool:
-    from trainables.decode import SUFFIXES
+    from trainables.datasets.decode import SUFFIXES
 
     return os.path.splitext(file)[1].lower() in SUFFIXES
 

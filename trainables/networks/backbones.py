@@ -80,7 +80,7 @@ def pixels(channels: int) -> tuple[nn.Module, int]:
 
 def bn_inception(channels: int) -> tuple[nn.Module, int]:
     """The trunk of the field's older tables."""
-    from trainables.bn_inception import FEATURES, BNInception
+    from trainables.networks.bn_inception import FEATURES, BNInception
 
     return BNInception(), FEATURES
 
@@ -164,7 +164,7 @@ def _timm(name: str) -> Backbone:
     """What timm's own configuration of these weights says."""
     if find_spec("timm") is None:
         raise ValueError(f"{TIMM}{name} needs the package timm, which is not installed; install fairtrial[timm].")
-    from trainables import timm_trunk
+    from trainables.networks import timm_trunk
 
     config = timm_trunk.config(name)
     address = timm_trunk.address(name, config)

@@ -1,0 +1,1 @@
+"""Metrics: exact retrieval and clustering scores of embeddings."""

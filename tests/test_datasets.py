@@ -15,7 +15,8 @@ import trees
 
 from trainables.contract import Origin
 from trainables.datasets import catalogue
-from trainables.datasets.catalogue import DATASETS, halves, index, load
+from trainables.datasets.catalogue import DATASETS, halves, index
+from trainables.datasets.pixels import load
 from trainables.datasets.layouts import LAYOUTS
 from trainables.datasets.preparing import prepare
 
@@ -194,8 +195,8 @@ def test_nothing_heavy_is_imported_to_read_an_index(tmp_path):
 
 
 def test_sketches_are_200_classes_of_60_drawings_in_two_halves_of_100():
-    data = load("sketches")
-    assert data.images.shape == (12_000, 1, 28, 28)
+    data, images = index(Origin("sketches")), DATASETS["sketches"].pixels()
+    assert images.shape == (12_000, 28, 28, 1)
     assert set(np.bincount(data.labels).tolist()) == {60}
     assert data.train == tuple(range(100))
     assert data.test == tuple(range(100, 200))
@@ -203,9 +204,9 @@ def test_sketches_are_200_classes_of_60_drawings_in_two_halves_of_100():
 
 
 def test_no_drawing_is_blank_and_no_class_repeats_another():
-    data = load("sketches")
-    assert (data.images.max(axis=(1, 2, 3)) > 200).all()
-    assert len({data.images[data.ids((label,))].mean(axis=0).tobytes() for label in range(200)}) == 200
+    data, images = index(Origin("sketches")), DATASETS["sketches"].pixels()
+    assert (images.max(axis=(1, 2, 3)) > 200).all()
+    assert len({images[data.ids((label,))].mean(axis=0).tobytes() for label in range(200)}) == 200
 
 
 def test_the_shipped_file_holds_plain_arrays_only():
@@ -233,4 +234,4 @@ def test_wrong_counts_are_refused_with_both_numbers(monkeypatch, wrong):
 
 
 def test_a_dataset_is_read_once_per_process():
-    assert load("sketches") is load("sketches")
+    assert load(Origin("sketches"), 256) is load(Origin("sketches"), 256)

@@ -12,6 +12,7 @@ from trainables_helpers import SPLIT, search, sketches
 from search_spaces import LOSSES
 from trainables.contract import UNTRAINED, Split, TrialSpec
 from trainables.fit import Fit
+from trainables.optimiser import set_learning_rates
 
 NAMES = sorted(LOSSES)
 
@@ -73,7 +74,7 @@ def test_learning_rates_equal_those_of_torchs_step_lr(loss):
     schedule = torch.optim.lr_scheduler.StepLR(reference, step_size=2, gamma=0.3)
     own_rate = LOSSES[loss].defaults.get("weights_lr", 1e-3)
     for epoch in range(1, 8):
-        fit._set_learning_rates(epoch)
+        set_learning_rates(fit.optimizer, epoch, step=2, gamma=0.3, warm_up=1)
         (factor,) = schedule.get_last_lr()
         rates = {group["name"]: group["lr"] for group in fit.optimizer.param_groups}
         assert rates["trunk"] == pytest.approx(0 if epoch == 1 else 1e-3 * factor)
@@ -112,7 +113,7 @@ def test_one_step_equals_the_same_step_written_out(loss):
     if own := list(objective.parameters()):
         groups.append({"params": own, "lr": LOSSES[loss].defaults["weights_lr"], "weight_decay": 0.0})
     optimizer = torch.optim.AdamW(groups, lr=1e-3, weight_decay=0.1, fused=False, foreach=False)
-    embeddings = network((seen["images"] * 255).round().to(torch.uint8))
+    embeddings = network(seen["images"])
     expected = objective(embeddings / embeddings.norm(dim=1, keepdim=True) if LOSSES[loss].normalize else embeddings, targets)
     expected.backward()
     optimizer.step()

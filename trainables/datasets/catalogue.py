@@ -135,7 +135,7 @@ def check_counts(name: str, listing: Listing) -> None:
 def _source(origin: Origin) -> Source:
     source = pick(DATASETS, origin.dataset, "dataset")
     if source.needs_root and not origin.root:
-        raise ValueError(f"{origin.dataset} needs a root: {source.wanted}.")
+        raise ValueError(f"{origin.dataset} needs --set data_root=PATH (`fairtrial data`: --root PATH): {source.wanted}.")
     if not source.needs_root and (origin.root or origin.train_classes or origin.test_classes):
         key = "root" if origin.root else "train_classes" if origin.train_classes else "test_classes"
         raise ValueError(f"{key} is for image_folder and csv; {origin.dataset} has its own place and its official halves.")

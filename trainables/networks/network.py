@@ -43,7 +43,7 @@ assert POOLS.keys() == POOLINGS.keys()
 
 
 class EntryLayer(nn.Module):
-    """uint8 -> the trunk's input, on the network's device."""
+    """0 to 255, whole or not -> the trunk's input, on the network's device."""
 
     scale: Tensor
     shift: Tensor
@@ -58,14 +58,18 @@ class EntryLayer(nn.Module):
         self.register_buffer("shift", (-mean / std).float().view(1, -1, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        assert images.dtype == torch.uint8, "the network takes pixels as they are stored"
         if self.bgr:
             images = images.flip(1)
         if images.shape[1] < self.channels:
             images = images.expand(-1, self.channels, -1, -1)
-        # One pass makes floats, one more scales and shifts them in place: 3.6 times the speed of float().div().sub().div().
-        x = images.to(torch.float32, memory_format=torch.channels_last)
-        return x.div_(self.divisor) if self.plain else torch.addcmul(self.shift, x, self.scale, out=x)
+        x = images.to(torch.float32, memory_format=torch.channels_last, copy=True)
+        if self.plain:
+            return x.div_(self.divisor)
+        # Whole images as rows: three values that repeat would be three steps of a loop, a row is one for a CPU's wide registers.
+        rows = x.permute(0, 2, 3, 1).reshape(len(x), -1)
+        scale, shift = (part.flatten().repeat(x.shape[2] * x.shape[3]) for part in (self.scale, self.shift))
+        torch.addcmul(shift, rows, scale, out=rows)
+        return x
 
 
 class Network(nn.Module):

@@ -57,8 +57,11 @@ def _looks(root: Path, files: Sequence[str]) -> Iterator[tuple[str, str, str | N
         yield from map(look, files)
         return
     # Decoding holds the interpreter's lock, so threads would not help; a fork of a process that draws a progress bar may hang.
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
+    try:
         yield from pool.map(look, files, chunksize=32)
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the rest
 
 
 def _look(root: Path, file: str) -> tuple[str, str, str | None]:

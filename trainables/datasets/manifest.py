@@ -128,8 +128,11 @@ def take_down(dataset: str, listing: Listing, progress: Progress) -> Manifest:
 
 def _hashes(root: Path, files: Sequence[str], progress: Progress) -> tuple[str, ...]:
     found: list[str] = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing and reading leave the interpreter's lock alone
+    pool = ThreadPoolExecutor(os.cpu_count())  # hashing and reading leave the interpreter's lock alone
+    try:
         for hashed in pool.map(lambda file: digest(root / file), files):
             found.append(hashed)
             progress(len(found), len(files))
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the rest
     return tuple(found)

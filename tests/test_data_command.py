@@ -19,10 +19,11 @@ from typer.testing import CliRunner
 
 from study.__main__ import app
 from study.sources import _parse
-from trainables import checking, fetch
+from trainables import fetch
 from trainables.contract import Origin
-from trainables.datasets import DATASETS, index
-from trainables.layouts import LAYOUTS
+from trainables.datasets import checking
+from trainables.datasets.catalogue import DATASETS, index
+from trainables.datasets.layouts import LAYOUTS
 
 
 def run(*words: object):
@@ -82,12 +83,12 @@ def test_prepare_fetches_what_has_a_source_and_keeps_no_archive(tmp_path, monkey
         progress(1, 2)
         return shutil.copy(archive, target)
 
-    monkeypatch.setattr("trainables.preparing.download", download)
+    monkeypatch.setattr("trainables.datasets.preparing.download", download)
     assert run("prepare", "cub200").exit_code == 0
     place = own_home / "datasets" / "cub200"
     assert sorted(path.name for path in place.iterdir()) in (["files", "lock", "manifest.json"], ["files", "manifest.json"])
     (place / "manifest.json").unlink()  # interrupted while it hashed: nothing is fetched again
-    monkeypatch.setattr("trainables.preparing.download", None)
+    monkeypatch.setattr("trainables.datasets.preparing.download", None)
     assert run("prepare", "cub200").exit_code == 0
 
 
@@ -176,7 +177,7 @@ def test_an_interrupted_prepare_says_how_to_go_on(tmp_path, monkeypatch):
     def stop(*words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trainables.preparing.extract", stop)
+    monkeypatch.setattr("trainables.datasets.preparing.extract", stop)
     trees.jpeg(tmp_path / "x.zip")
     result = run("prepare", "cub200", "--from", tmp_path / "x.zip")
     assert result.exit_code == 130

@@ -14,10 +14,9 @@ import pytest
 import trees
 
 from trainables.contract import Origin
-from trainables.datasets import catalogue
-from trainables.datasets.catalogue import DATASETS, halves, index
-from trainables.datasets.pixels import load
+from trainables.datasets.catalogue import DATASETS, catalogue, halves, index
 from trainables.datasets.layouts import LAYOUTS
+from trainables.datasets.pixels import load
 from trainables.datasets.preparing import prepare
 
 NAMES = sorted(DATASETS)

@@ -10,8 +10,7 @@ import pytest
 import trees
 
 from trainables.contract import Origin
-from trainables.datasets import manifest, preparing
-from trainables.datasets.catalogue import index
+from trainables.datasets.catalogue import index, manifest, preparing
 from trainables.datasets.preparing import prepare, prepared
 
 

@@ -11,8 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from trainables.datasets.catalogue import load
-from trainables.metrics import ranking
-from trainables.metrics.retrieval import METRICS, check_metric, retrieval
+from trainables.metrics.retrieval import METRICS, check_metric, ranking, retrieval
 
 EVERY = tuple(name.replace("K", str(k)) for name in METRICS for k in ((1, 2, 5, 8) if name.endswith("K") else (0,)))
 

@@ -30,11 +30,10 @@ class TimmTrunk(nn.Module):
         return found.permute(0, 3, 1, 2) if getattr(self.model, "output_fmt", "NCHW") == "NHWC" else found
 
     def convert(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """A weight file's tensors under the model's names; files in their authors' layout go through timm's own conversion."""
+        """A file in its authors' layout, under timm's names and at this model's sizes: timm's own conversion, where it has one."""
         translate = getattr(sys.modules[type(self.model).__module__], "checkpoint_filter_fn", None)
-        if translate and not set(self.model.state_dict()) <= set(state):
-            state = translate(state, self.model)
-        return state
+        converted: dict[str, Tensor] = translate(state, self.model) if translate else state
+        return converted
 
 
 def _grid(tokens: Tensor, images: Tensor) -> Tensor:
@@ -88,9 +87,11 @@ def build(name: str, *, side: int) -> tuple[nn.Module, int]:
     What does not reach the feature map (a norm in front of the classifier, say) is frozen, or DDP would wait for its gradient.
     """
     trunk = TimmTrunk(_create(name)).eval()
-    features = trunk(torch.zeros(1, 3, side, side))
     parameters = list(trunk.parameters())
-    for parameter, gradient in zip(parameters, torch.autograd.grad(features.sum(), parameters, allow_unused=True), strict=True):
+    with torch.enable_grad():
+        features = trunk(torch.zeros(1, 3, side, side))
+        gradients = torch.autograd.grad(features.sum(), parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.requires_grad_(gradient is not None)
     return trunk.train(), features.shape[1]
 

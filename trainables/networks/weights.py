@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,54 +74,64 @@ def _verify(path: Path, checksum: str) -> None:
     with path.open("rb") as content:
         found = hashlib.file_digest(content, kind).hexdigest()
     if not found.startswith(wanted):
-        raise ValueError(
-            f"{path} must have a {kind} that starts with {wanted}, but has {found[:16]}...; remove it, and it is fetched anew."
-        )
+        raise ValueError(f"The {kind} of {path} must start with {wanted}, but is {found[:16]}...; remove it, and it is fetched anew.")
 
 
 def load_weights(trunk: nn.Module, path: Path) -> None:
     """The trunk's parameters and statistics from a file: all of them, and nothing in the file is left over but a classifier."""
     from trainables.networks.timm_trunk import TimmTrunk
 
-    model, state = (trunk.model, trunk.convert(_read(path))) if isinstance(trunk, TimmTrunk) else (trunk, _read(path))
-    own = model.state_dict()
+    model: nn.Module = trunk.model if isinstance(trunk, TimmTrunk) else trunk
+    own, state = model.state_dict(), _read(path)
     # Some old files have a leading dimension of one too many.
     state = {name: value[0] if name in own and value.shape == (1, *own[name].shape) else value for name, value in state.items()}
-    # Files from before 2018 do not count batches, and nothing here needs the count.
-    missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
-    misfits = [name for name in own if name in state and state[name].shape != own[name].shape]
-    surplus = [name for name in state if name not in own and not name.startswith(CLASSIFIERS)]
-    faults = {"lacks": missing, "has another shape for": misfits, "also holds": surplus}
-    if any(faults.values()):
-        told = "; ".join(f"it {what} {names[0]}{_more(names)}" for what, names in faults.items() if names)
-        raise ValueError(f"{path} must hold the weights of this backbone, but {told}.")
+    fault = _misfit(own, state)
+    if fault and isinstance(trunk, TimmTrunk):
+        state = trunk.convert(state)
+        fault = _misfit(own, state)
+    if fault:
+        raise ValueError(f"{path} must hold the weights of this backbone, but {fault}.")
     model.load_state_dict({name: state.get(name, value) for name, value in own.items()})
 
 
-def _more(names: list[str]) -> str:
-    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+def _misfit(own: dict[str, Tensor], state: dict[str, Tensor]) -> str:
+    """What is wrong with the file's tensors for a trunk that has these; empty: nothing."""
+    faults = {
+        # Files from before 2018 do not count batches, and nothing here needs the count.
+        "lacks": [name for name in own if name not in state and not name.endswith("num_batches_tracked")],
+        "has another shape for": [name for name in own if name in state and state[name].shape != own[name].shape],
+        "also holds": [name for name in state if name not in own and not name.startswith(CLASSIFIERS)],
+    }
+    return "; ".join(
+        f"it {what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "") for what, names in faults.items() if names
+    )
 
 
 def _read(path: Path) -> dict[str, Tensor]:
     """Tensors by name; code in a file is never run."""
     import torch
 
+    if not path.is_file():
+        raise ValueError(f"There is no weight file {path}; put it there, or use weights={NONE}.")
     try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except ImportError:
-        raise ValueError(f"{path} needs the package safetensors, which is not installed; install fairtrial[timm].") from None
-    except FileNotFoundError:
-        raise ValueError(f"There is no weight file {path}; put it there, or use weights={NONE}.") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"{path} must be a file of plain tensors, but could not be read as one ({str(error).splitlines()[0][:100]})."
-        ) from None
+        found: Any = _safetensors(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError) as error:
+        why = str(error).split("\n")[0][:100] or type(error).__name__
+        raise ValueError(f"{path} must be a file of plain tensors, but could not be read as one ({why}).") from None
     for wrapped in ("state_dict", "model"):
         found = found.get(wrapped, found) if isinstance(found, dict) else found
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise ValueError(f"{path} must be a dictionary of tensors, as state_dict() gives it.")
     return dict(found)
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    if find_spec("safetensors") is None:
+        raise ValueError(f"{path} needs the package safetensors, which is not installed; install fairtrial[timm].")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise RuntimeError(str(error)) from error

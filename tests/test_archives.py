@@ -12,8 +12,8 @@ from collections import namedtuple
 import pytest
 import trees
 
+from trainables.datasets import archives
 from trainables.datasets.archives import extract
-from trainables.datasets.catalogue import archives
 
 KINDS = ["tar", "tgz", "tar.gz", "tar.bz2", "tar.xz", "zip"]
 

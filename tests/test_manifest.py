@@ -10,7 +10,8 @@ import pytest
 import trees
 
 from trainables.contract import Origin
-from trainables.datasets.catalogue import index, manifest, preparing
+from trainables.datasets import manifest, preparing
+from trainables.datasets.catalogue import index
 from trainables.datasets.preparing import prepare, prepared
 
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from trainables.contract import Origin
-from trainables.datasets.catalogue import catalogue, pixels
+from trainables.datasets import catalogue, pixels
 from trainables.datasets.decode import BrokenImageError, decode, shrink
 from trainables.datasets.pixels import cache_bytes, cache_folder, decode_once, load
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from trainables.datasets.catalogue import catalogue
+from trainables.datasets import catalogue
 
 FERRARIS = [  # classes 97 to 101 of 196, in the official order; the border lies behind the FF Coupe
     "FIAT 500 Convertible 2012",

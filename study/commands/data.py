@@ -14,7 +14,8 @@ from search_spaces import pick
 from study.commands import FAIRTRIAL, INTERRUPTED, end, one_sentence, terminal
 from trainables import fetch
 from trainables.contract import Origin
-from trainables.datasets.catalogue import DATASETS, Index, index, preparing
+from trainables.datasets import preparing
+from trainables.datasets.catalogue import DATASETS, Index, index
 
 BROKEN = 3
 SHOWN = 10  # lines of a list; the rest is counted
@@ -53,7 +54,7 @@ def prepare(
 @app.command("check")
 def check(name: Name, root: Root = None) -> None:
     """Decode every image once; list what is broken and how to leave it out. Exit 3 if something is."""
-    from trainables.datasets.catalogue import checking
+    from trainables.datasets import checking
     from trainables.datasets.decode import leave_out
 
     with one_sentence(), _stages() as stages:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from search_spaces.space import pick
 from trainables.contract import Origin
-from trainables.datasets.catalogue import manifest
+from trainables.datasets import manifest
 from trainables.datasets.folders import read_own
 from trainables.datasets.layouts import Listing
 

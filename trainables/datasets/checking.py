@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from trainables.contract import Origin
-from trainables.datasets.catalogue import DATASETS, Index, index, manifest
+from trainables.datasets import manifest
+from trainables.datasets.catalogue import DATASETS, Index, index
 from trainables.datasets.decode import BrokenImageError, decode
 from trainables.fetch import Progress
 

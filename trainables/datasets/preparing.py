@@ -7,8 +7,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from search_spaces.space import pick
+from trainables.datasets import manifest
 from trainables.datasets.archives import extract
-from trainables.datasets.catalogue import DATASETS, check_counts, how_to_get, index, manifest
+from trainables.datasets.catalogue import DATASETS, check_counts, how_to_get, index
 from trainables.datasets.layouts import LAYOUTS, read_layout
 from trainables.datasets.manifest import Manifest
 from trainables.fetch import Progress, download, room

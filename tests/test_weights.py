@@ -136,7 +136,7 @@ def test_offline_the_sentence_says_where_to_put_the_file(monkeypatch):
     monkeypatch.setitem(BACKBONES, "resnet18", replace(BACKBONES["resnet18"], weights=file))
     with pytest.raises(ConnectionError) as told:
         fetch_weights("resnet18", "imagenet")
-    assert f"put it at {weights_path('resnet18', 'imagenet')}" in str(told.value)
+    assert f"put the file at {weights_path('resnet18', 'imagenet')} yourself" in str(told.value)
     assert str(told.value).count("\n") == 0
 
 

@@ -67,7 +67,7 @@ class EntryLayer(nn.Module):
             return x.div_(self.divisor)
         # Whole images as rows: three values that repeat would be three steps of a loop, a row is one for a CPU's wide registers.
         rows = x.permute(0, 2, 3, 1).reshape(len(x), -1)
-        scale, shift = (part.flatten().repeat(x.shape[2] * x.shape[3]) for part in (self.scale, self.shift))
+        scale, shift = (part.flatten().expand(x.shape[1]).repeat(x.shape[2] * x.shape[3]) for part in (self.scale, self.shift))
         torch.addcmul(shift, rows, scale, out=rows)
         return x
 

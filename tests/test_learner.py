@@ -111,7 +111,7 @@ def test_the_test_classes_are_read_with_the_weights_of_the_best_epoch(monkeypatc
     network.load_state_dict(snapshots[chosen - 1])
     images = Images(load("sketches"), SPLIT.test)
     with torch.no_grad():
-        embeddings = network.eval()(images.plain(slice(None)))
+        embeddings = network.eval()((images.plain(slice(None)) * 255).round().to(torch.uint8))
     labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
     expected = retrieval(embeddings, labels, learner.spec.training.metrics)
     assert row.test == pytest.approx(expected.means, abs=1e-6)

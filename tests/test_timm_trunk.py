@@ -53,9 +53,9 @@ def test_a_backbone_of_timm_says_what_its_configuration_says(name):
 
 
 @pytest.mark.parametrize("name", sorted(SIDES))
-def test_the_hub_is_asked_for_the_weights(name):
+def test_the_hub_is_asked_for_the_weights_with_or_without_their_tag(name):
     file = find_backbone(f"timm:{name}").weights
-    assert file.name == f"{name}.safetensors"
+    assert find_backbone(f"timm:{name.split('.')[0]}").weights.name == file.name == f"{name}.safetensors"
     assert file.url().endswith(f"/timm/{name}/resolve/main/model.safetensors")
 
 

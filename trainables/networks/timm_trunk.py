@@ -66,7 +66,8 @@ def address(name: str, config: Any) -> tuple[str, Callable[[], str], str] | None
     found: tuple[str, Callable[[], str], str]
     if config.hf_hub_id:
         file = config.hf_hub_filename or "model.safetensors"
-        found = name + Path(file).suffix, partial(_hub_url, config.hf_hub_id, file), "sha256:"  # the hub's names hold no digest
+        exact = name if "." in name or not config.tag else f"{name}.{config.tag}"  # the tag says which weights
+        found = exact + Path(file).suffix, partial(_hub_url, config.hf_hub_id, file), "sha256:"  # the hub's names hold no digest
     elif isinstance(config.url, str) and config.url:
         digest = re.search(r"-([0-9a-f]{8,})\.", config.url)
         found = config.url.rsplit("/", 1)[-1], lambda: str(config.url), f"sha256:{digest[1] if digest else ''}"
@@ -87,12 +88,13 @@ def build(name: str, *, side: int) -> tuple[nn.Module, int]:
     What does not reach the feature map (a norm in front of the classifier, say) is frozen, or DDP would wait for its gradient.
     """
     trunk = TimmTrunk(_create(name)).eval()
-    parameters = list(trunk.parameters())
+    parameters = [parameter for parameter in trunk.parameters() if parameter.requires_grad]
     with torch.enable_grad():
         features = trunk(torch.zeros(1, 3, side, side))
         gradients = torch.autograd.grad(features.sum(), parameters, allow_unused=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.requires_grad_(gradient is not None)
+        if gradient is None:
+            parameter.requires_grad_(False)
     return trunk.train(), features.shape[1]
 
 

@@ -89,9 +89,9 @@ def ours(root: str, *, in_memory: bool) -> Iterator[int]:
 
 def measure(road: Callable[..., Iterator[int]], root: str, cores: list[int], barrier: Any, answers: Any, options: dict[str, Any]) -> None:
     os.sched_setaffinity(0, cores)
-    import torch
+    from trainables.process import settle
 
-    torch.set_num_threads(1)
+    settle()
     batches = road(root, **options)
     for _ in range(8):
         next(batches)

@@ -50,12 +50,11 @@ def study(folder: str, trials: int) -> Clock:
 
 
 def bare(work: list[tuple[TrialSpec, int]], barrier: Barrier, answers: Queue[float]) -> None:
-    import torch
-
     from trainables.datasets.pixels import load
     from trainables.learner import Learner
+    from trainables.process import settle
 
-    torch.set_num_threads(1)
+    settle()
     data = load(work[0][0].origin, work[0][0].look.cache_size)
     Learner(work[0][0], data).epoch()  # warms up
     barrier.wait()

@@ -12,6 +12,7 @@ from trainables.contract import Cell
 from trainables.datasets.catalogue import index
 from trainables.datasets.pixels import cache_bytes, cache_folder
 from trainables.networks.weights import weights_path
+from trainables.process import settle
 
 START_UP = 35  # seconds until the first epoch of a study; measured on two cores
 CONTENTION = 1.4  # slots that share a machine slow each other by up to this; measured on two cores
@@ -84,9 +85,7 @@ def estimate(config: StudyConfig, *, slots: int) -> dict[str, Any]:
     }
     if costs["unknown"]:
         return costs
-    import torch
-
-    torch.set_num_threads(1)
+    settle()
     seconds_low = seconds_high = 0.0
     disk = 0
     for cell, plan in zip(config.cells(), plan_cells(config), strict=True):

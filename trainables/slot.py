@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 
 from trainables.contract import TrialSpec
+from trainables.process import settle
 
 # The driver names this class and would wait seconds for imports that only a slot needs: they stand in the methods.
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ class Slot(tune.Trainable):
     """The process, its imports and its datasets stay; only the Learner is new for each trial."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        import torch
-
-        torch.set_num_threads(1)
+        settle()
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

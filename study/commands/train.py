@@ -24,12 +24,11 @@ def train(
         cells = {config.label(each): each for each in config.cells()}
         chosen = pick(cells, cell or next(iter(cells)), "cell")
         stage(config)
-    import torch
-
     from trainables.datasets.pixels import load
     from trainables.learner import Learner
+    from trainables.process import settle
 
-    torch.set_num_threads(1)  # as in a slot
+    settle()  # as in a slot
     spec = config.spec(chosen, "final" if final else "search", seed, config.published(chosen.loss))
     mark = " (chosen with test feedback)" if spec.peeks else ""
     learner = Learner(spec, load(spec.origin, spec.look.cache_size))

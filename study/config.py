@@ -47,6 +47,8 @@ class StudyConfig(Keys):
     def _check_metrics(self) -> Self:
         for name in {*self.metrics, self.select_metric} - {RECALLS}:
             check_metric(name)
+        if self.select_metric.endswith("negative_cosine"):
+            raise ValueError(f"The largest {self.select_metric} is the worst; choose a select_metric that grows as networks get better.")
         for dataset in self.dataset:
             measured = self.measured(dataset)
             if not {"recall_at_1", "map_at_r"} <= set(measured):

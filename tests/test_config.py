@@ -31,6 +31,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"protocols": ["defalt"]}, "Did you mean 'default'?"),
     ({"strategy": "hyperop"}, "Did you mean 'hyperopt'?"),
     ({"metrics": ["recall_at_0"], "select_metric": "recall_at_0"}, "Unknown metric 'recall_at_0'"),
+    ({"select_metric": "negative_cosine"}, "The largest negative_cosine is the worst"),
     ({"select_metric": "r_precision"}, "must be measured; add it to metrics"),
     ({"settings": {"triplet": {"margin": -1}}}, "triplet's margin is defined from 0 to 2, but got -1; its paper has 0.1."),
     ({"settings": {"triplet": {"margn": 0.1}}}, "Unknown parameter of triplet 'margn'. Did you mean 'margin'?"),

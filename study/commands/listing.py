@@ -9,6 +9,7 @@ import typer
 
 from search_spaces import LOSSES, pick
 from study.commands import FAIRTRIAL, Json, one_sentence
+from study.config import RECALLS
 from study.presets import PRESETS
 from study.protocols import PROTOCOLS
 from study.strategies import STRATEGIES
@@ -17,6 +18,10 @@ from trainables.metrics.retrieval import METRICS
 from trainables.networks.backbones import BACKBONES
 
 Entry = dict[str, Any]
+MORE = {
+    "pooled_NAME": "any of these from the features below the embedding layer, as in pooled_recall_at_1",
+    RECALLS: "recall at the k of the dataset's papers: 1, 2, 4, 8, or 1, 10, 100, 1000 for sop",
+}
 
 
 def _losses() -> dict[str, Entry]:
@@ -48,6 +53,18 @@ def _datasets() -> dict[str, Entry]:
     }
 
 
+def _backbones() -> dict[str, Entry]:
+    return {
+        name: {
+            "about": backbone.about,
+            "input_size": backbone.input_size,
+            **asdict(backbone.entry),
+            "imagenet": backbone.weights.name if backbone.weights else None,
+        }
+        for name, backbone in BACKBONES.items()
+    }
+
+
 def _documented(table: dict[str, Any]) -> dict[str, Entry]:
     return {name: {"about": (member.__doc__ or "").strip()} for name, member in table.items()}
 
@@ -55,10 +72,10 @@ def _documented(table: dict[str, Any]) -> dict[str, Entry]:
 KINDS: dict[str, Callable[[], dict[str, Entry]]] = {
     "losses": _losses,
     "datasets": _datasets,
-    "backbones": lambda: {name: {"about": backbone.about} for name, backbone in BACKBONES.items()},
+    "backbones": _backbones,
     "protocols": lambda: _documented(dict(PROTOCOLS)),
     "presets": lambda: _documented(dict(PRESETS)),
-    "metrics": lambda: {name: {"about": about} for name, about in METRICS.items()},
+    "metrics": lambda: {name: {"about": about} for name, about in (METRICS | MORE).items()},
     "strategies": lambda: {name: {"about": strategy.about} for name, strategy in STRATEGIES.items()},
 }
 
@@ -78,7 +95,7 @@ def show(
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, entry in entries.items():
-        details = {"losses": _published, "datasets": _state}
+        details = {"losses": _published, "datasets": _state, "backbones": _input}
         detail = f"\n[dim]{details[kind](name, entry)}[/dim]" if kind in details else ""
         table.add_row(f"[bold]{name}[/bold]", entry["about"] + detail)
     Console().print(table, highlight=False)
@@ -92,3 +109,10 @@ def _state(name: str, entry: Entry) -> str:
     origin = "" if DATASETS[name].url else " --from PATH"
     states = {True: "here", False: f"not here yet: {FAIRTRIAL} data prepare {name}{origin}", None: "read where it lies"}
     return states[entry["here"]]
+
+
+def _input(name: str, entry: Entry) -> str:
+    order = "blue first" if entry["bgr"] else "red first"
+    mean, std = (" ".join(f"{value:g}" for value in entry[key]) for key in ("mean", "std"))
+    weights = f"; imagenet: {entry['imagenet']}" if entry["imagenet"] else ""
+    return f"{entry['input_size']} x {entry['input_size']} pixels, (x / {entry['divisor']:g} - {mean}) / {std}, {order}{weights}"

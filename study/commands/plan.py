@@ -37,12 +37,16 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
 
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False)
-    for column, side in (("cell", "left"), ("search", "right"), ("final", "right"), ("epochs", "right"), ("  first settings", "left")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
+    for column, side in (("cell", "left"), ("search trials", "right"), ("final trials", "right"), ("epochs", "right")):
+        table.add_column(column, justify=side, overflow="fold")  # type: ignore[arg-type]
     for cell in cells:
-        settings = "\n".join("  " + "  ".join(f"{key}={value:.4g}" for key, value in setting.items()) for setting in cell.first_settings)
-        table.add_row(cell.label, str(cell.search_trials), str(cell.final_trials), _span(cell.epochs), settings)
+        table.add_row(cell.label, str(cell.search_trials), str(cell.final_trials), _span(cell.epochs))
     console.print(table)
+    console.print("\nFirst settings (the first is the published one; later ones depend on results, so only a few can be shown)")
+    for cell in (cell for cell in cells if cell.search_trials):
+        for number, setting in enumerate(cell.first_settings):
+            shown = "  ".join(f"{key.removeprefix('loss.')}={value:.4g}" for key, value in setting.items())
+            console.print(f"{'' if number else cell.label:<30}  {shown}", soft_wrap=True, markup=False)
     console.print(
         f"\n{totals['cells']} cells, {totals['search_trials']} search trials, {totals['final_trials']} final trials, "
         f"{totals['baseline_trials']} baselines, {_span(totals['epochs'])} epochs; early stopping at epochs {config.rungs()}."  # type: ignore[arg-type]
@@ -56,7 +60,6 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
         console.print(f"Decoded images take {cost['cache_bytes'] / 1e9:.2f} GB in {home()}.", soft_wrap=True)
     for notice in config.notices():
         console.print(notice, style="yellow", soft_wrap=True)
-    console.print("The first setting is the published one. Later ones depend on results, so only the first few can be shown.", style="dim")
 
 
 def _span(pair: list[int] | tuple[int, int]) -> str:

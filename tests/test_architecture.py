@@ -19,7 +19,7 @@ DOORS = {
     "ray": ["trainables/slot.py", "study/run.py", "study/recorder.py", "study/search.py", "study/stopping.py", "study/strategies.py"],
     "matplotlib": ["analysis/figures.py", "analysis/sheet.py"],
     "jinja2": ["analysis/report.py"],
-    "pydantic": ["study/config.py"],
+    "pydantic": ["study/config.py", "study/keys.py"],
 }
 
 

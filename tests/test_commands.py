@@ -20,7 +20,7 @@ BAD = [
     ["run", "quickstart", "--set", "losses=multisimilarity"],
     ["run", "quickstrt"],
     ["run", "quickstart", "--set", "settings.triplet.margin=-1"],
-    ["run", "quickstart", "--set", "val_fraction=0.01"],
+    ["run", "quickstart", "--set", "val_fraction=0.99"],
     ["run", "bad.yaml"],
     ["plan", "quickstart", "--set", "epochs=0"],
     ["train", "quickstart", "--cell", "triplet/defalt"],

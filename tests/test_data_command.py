@@ -132,7 +132,7 @@ def test_cars_without_a_source_say_what_to_get():
         (["prepare", "cub200", "--from", __file__], "is no archive that can be read"),
         (["check", "cub200"], "cub200 is not here yet"),
         (["check", "cbu200"], "Did you mean 'cub200'?"),
-        (["check", "image_folder"], "image_folder needs a root"),
+        (["check", "image_folder"], "image_folder needs --set data_root=PATH"),
         (["check", "csv", "--root", "none.csv"], "There is no file"),
         (["show", "image_folder", "--root", "none"], "There is no folder"),
         (["show", "sketches", "--out", "x.txt"], "--out takes a .jpg or .png file"),

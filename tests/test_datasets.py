@@ -14,7 +14,8 @@ import pytest
 import trees
 
 from trainables.contract import Origin
-from trainables.datasets.catalogue import DATASETS, catalogue, halves, index
+from trainables.datasets import catalogue
+from trainables.datasets.catalogue import DATASETS, halves, index
 from trainables.datasets.layouts import LAYOUTS
 from trainables.datasets.pixels import load
 from trainables.datasets.preparing import prepare
@@ -126,8 +127,8 @@ def test_birds_that_are_not_here_are_one_sentence():
     ("origin", "sentence"),
     [
         (Origin("cub"), "Unknown dataset 'cub'. Did you mean 'cub200'?"),
-        (Origin("image_folder"), "image_folder needs a root: the folder whose folders are the classes."),
-        (Origin("csv"), "csv needs a root: the CSV file"),
+        (Origin("image_folder"), "image_folder needs --set data_root=PATH (`fairtrial data`: --root PATH): the folder whose folders are the classes."),
+        (Origin("csv"), "csv needs --set data_root=PATH (`fairtrial data`: --root PATH): the CSV file"),
         (Origin("cub200", root="x"), "root is for image_folder and csv; cub200 has"),
         (Origin("sop", train_classes=("a",)), "train_classes is for image_folder and csv; sop has"),
         (Origin("sketches", test_classes=("a",)), "test_classes is for image_folder and csv; sketches has"),

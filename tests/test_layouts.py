@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import trees
 
-from trainables.datasets.catalogue import DATASETS, catalogue, check_counts
+from trainables.datasets import catalogue
+from trainables.datasets.catalogue import DATASETS, check_counts
 from trainables.datasets.layouts import LAYOUTS, read_layout
 
 

@@ -127,7 +127,10 @@ def test_birds_that_are_not_here_are_one_sentence():
     ("origin", "sentence"),
     [
         (Origin("cub"), "Unknown dataset 'cub'. Did you mean 'cub200'?"),
-        (Origin("image_folder"), "image_folder needs --set data_root=PATH (`fairtrial data`: --root PATH): the folder whose folders are the classes."),
+        (
+            Origin("image_folder"),
+            "image_folder needs --set data_root=PATH (`fairtrial data`: --root PATH): the folder whose folders are the classes.",
+        ),
         (Origin("csv"), "csv needs --set data_root=PATH (`fairtrial data`: --root PATH): the CSV file"),
         (Origin("cub200", root="x"), "root is for image_folder and csv; cub200 has"),
         (Origin("sop", train_classes=("a",)), "train_classes is for image_folder and csv; sop has"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -160,6 +160,7 @@ def find_backbone(name: str) -> Backbone:
     return _timm(name.removeprefix(TIMM)) if name.startswith(TIMM) else pick(BACKBONES, name, f"backbone (or {TIMM}NAME)")
 
 
+@cache
 def _timm(name: str) -> Backbone:
     """What timm's own configuration of these weights says."""
     if find_spec("timm") is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from trainables.fetch import download, home
+from trainables.fetch import Progress, download, home
 from trainables.networks.backbones import WeightFile, find_backbone
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check_weights(backbone: str, weights: str) -> None:
         raise ValueError(f"weights={weights} must be {IMAGENET}, {NONE} or a file, but there is no file {path}.")
 
 
-def fetch_weights(backbone: str, weights: str) -> None:
+def fetch_weights(backbone: str, weights: str, progress: Progress | None = None) -> None:
     """Brings what 'imagenet' means to this node, once. ConnectionError: it could not; the sentence says where to put the file."""
     if weights != IMAGENET:
         return
@@ -58,7 +58,7 @@ def fetch_weights(backbone: str, weights: str) -> None:
         if path.exists():
             _verify(path, file.checksum)
         else:
-            download(file.url(), path, checksum=file.checksum)
+            download(file.url(), path, checksum=file.checksum, progress=progress)
 
 
 def _published(backbone: str) -> WeightFile:

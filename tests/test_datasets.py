@@ -129,7 +129,7 @@ def test_birds_that_are_not_here_are_one_sentence():
         (Origin("cub"), "Unknown dataset 'cub'. Did you mean 'cub200'?"),
         (
             Origin("image_folder"),
-            "image_folder needs --set data_root=PATH (`fairtrial data`: --root PATH): the folder whose folders are the classes.",
+            "image_folder needs --set data_root=PATH (`fairtrial data`: --root PATH): the folder whose",
         ),
         (Origin("csv"), "csv needs --set data_root=PATH (`fairtrial data`: --root PATH): the CSV file"),
         (Origin("cub200", root="x"), "root is for image_folder and csv; cub200 has"),

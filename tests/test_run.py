@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from ray import cloudpickle
 from rich.console import Console
+from trees import folders
 
 from analysis.tracking import StudyRows, TrackingError, read_study
 from study import run_study
@@ -138,3 +139,27 @@ def test_a_study_that_mlflow_already_knows_leaves_nothing_behind(folder: Path, w
     with pytest.raises(TrackingError, match="already has an experiment 'wrecked'"):
         run_study(config, view=Watching(config))
     assert not (folder / "wrecked").exists()
+
+
+def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(local_ray: None, folder: Path, tmp_path: Path) -> None:
+    photos = folders(tmp_path / "meine Fotos 写真", [f"Käfer {letter}" for letter in "abcdefgh"], images=4)
+    config = small(
+        folder,
+        name="photos",
+        dataset="image_folder",
+        data_root=str(photos),
+        backbone="resnet18",
+        image_size=32,
+        pooling="gap+gmp",
+        losses=["contrastive"],
+        protocols=["default", "fixed_validation"],
+        baselines=True,
+        metrics=["recalls", "map_at_r", "nmi", "pooled_recall_at_1", "matched_recall_at_1"],
+    )
+    done = run_study(config, view=Watching(config))
+    assert (done.failed, done.interrupted) == (0, False)
+    (row,) = done.rankings[0].rows
+    assert 0 <= row.validation["recall_at_1"].mean <= 1
+    measured = read_study(done.tracking_uri, "photos").trials
+    final = measured[measured["phase"] == "final"]
+    assert {"test/recall_at_8", "test/nmi", "test/pooled_recall_at_1", "test/matched_recall_at_1"} <= set(final.columns)

@@ -44,7 +44,7 @@ class GivenTriplets(nn.Module):
         self.distance = distance
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        anchors = torch.arange(0, len(labels) - 2, 3, device=labels.device)
+        anchors = 3 * torch.arange(len(labels) // 3, device=labels.device)
         positives, negatives = anchors + 1, anchors + 2
         real = labels[anchors] == labels[positives]
         if self.rule != "none":

@@ -126,9 +126,7 @@ def tuplet_margin(x: Vectors, y: list[int], _: Vectors, *, margin: float, scale:
 def angular(x: Vectors, y: list[int], _: Vectors, *, alpha: float) -> float:
     """4 tan^2(alpha) (a + p)'n - 2 (1 + tan^2(alpha)) a'p of unit vectors."""
     steep = math.tan(math.radians(alpha)) ** 2
-    return against_negatives(
-        x, y, lambda a, p: 2 * (1 + steep) * cosine(a, p), lambda a, p, n: 4 * steep * (cosine(a, n) + cosine(p, n))
-    )
+    return against_negatives(x, y, lambda a, p: 2 * (1 + steep) * cosine(a, p), lambda a, p, n: 4 * steep * (cosine(a, n) + cosine(p, n)))
 
 
 def nca(x: Vectors, triplets: Triplets, temperature: float) -> float:

@@ -212,7 +212,9 @@ def test_nt_xent_is_the_librarys_and_also_pulls_where_that_one_has_no_gradient_l
     from pytorch_metric_learning.losses import NTXentLoss
 
     embeddings, labels = batch_for("nt_xent", 0)
-    assert make("nt_xent", temperature=0.1)(embeddings, labels).item() == pytest.approx(NTXentLoss(0.1)(embeddings, labels).item(), rel=1e-9)
+    assert make("nt_xent", temperature=0.1)(embeddings, labels).item() == pytest.approx(
+        NTXentLoss(0.1)(embeddings, labels).item(), rel=1e-9
+    )
     far = torch.tensor([[1.0, 0.0], [-1.0, 0.1], [1.0, 0.1], [-1.0, 0.2]])
     for loss, alive in [(NTXentLoss(0.009), False), (make("nt_xent", temperature=0.009).float(), True)]:
         rows = far.clone().requires_grad_()

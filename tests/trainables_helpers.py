@@ -85,8 +85,5 @@ def between(param: Param, share: float) -> Value:
     search = param.search
     if isinstance(search, Choice):
         return search.options[min(int(share * len(search.options)), len(search.options) - 1)]
-    if search.log:
-        value = search.low * (search.high / search.low) ** share
-    else:
-        value = search.low + share * (search.high - search.low)
+    value = search.low * (search.high / search.low) ** share if search.log else search.low + share * (search.high - search.low)
     return round(value) if search.integer else value

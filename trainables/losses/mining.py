@@ -3,6 +3,7 @@
 import torch
 from pytorch_metric_learning.distances import CosineSimilarity
 from pytorch_metric_learning.distances.base_distance import BaseDistance
+from pytorch_metric_learning.miners import DistanceWeightedMiner
 from pytorch_metric_learning.utils import loss_and_miner_utils
 from torch import Tensor, nn
 
@@ -62,6 +63,17 @@ class WholeAnchors(nn.Module):
         anchors, positives = torch.where(equal.bool() & whole)
         others, negatives = torch.where(different.bool() & whole)
         return anchors, positives, others, negatives
+
+
+class DistanceWeighted(DistanceWeightedMiner):
+    """The library's, which fails on a batch that has diverged: there nothing is mined, and the loss is not finite."""
+
+    def mine(self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor) -> Triplets:
+        if not embeddings.isfinite().all():
+            nothing = labels.new_empty(0)
+            return nothing, nothing, nothing
+        triplets: Triplets = super().mine(embeddings, labels, ref_emb, ref_labels)
+        return triplets
 
 
 def _apart(embeddings: Tensor, distance: BaseDistance) -> Tensor:

@@ -3,7 +3,7 @@
 from pytorch_metric_learning import distances, losses, miners, regularizers
 
 from trainables.losses.formulas import HingeEmbedding
-from trainables.losses.mining import WholeAnchors
+from trainables.losses.mining import DistanceWeighted, WholeAnchors
 from trainables.losses.objective import Builder, Objective
 
 
@@ -33,12 +33,12 @@ def hinge_embedding(classes: int, size: int, *, margin: float) -> Objective:
 
 def margin(classes: int, size: int, *, margin: float, beta: float, weights_lr: float) -> Objective:
     loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True)
-    return Objective(loss, miners.DistanceWeightedMiner(), weights_lr=weights_lr)
+    return Objective(loss, DistanceWeighted(), weights_lr=weights_lr)
 
 
 def margin_per_class(classes: int, size: int, *, margin: float, beta: float, weights_lr: float) -> Objective:
     loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True, num_classes=classes)
-    return Objective(loss, miners.DistanceWeightedMiner(), weights_lr=weights_lr)
+    return Objective(loss, DistanceWeighted(), weights_lr=weights_lr)
 
 
 def multi_similarity(classes: int, size: int, *, margin: float, alpha: float, beta: float, epsilon: float) -> Objective:

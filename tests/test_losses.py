@@ -180,8 +180,7 @@ def test_a_satisfied_constraint_costs_exactly_nothing(name):
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - HINGED))
 def test_a_smooth_loss_is_never_exactly_zero(name):
-    softer: dict[str, Value] = {"scale": 4} if name == "tuplet_margin" else {}  # at 64, 1 + exp(-64) is 1
-    assert make(name, **softer)(*satisfied(name)).item() > 0
+    assert make(name)(*satisfied(name)).item() > 0
 
 
 def test_proxies_at_their_classes_cost_almost_nothing_and_at_others_a_lot():
@@ -225,6 +224,18 @@ def test_nt_xent_is_the_librarys_and_also_pulls_where_that_one_has_no_gradient_l
         rows = far.clone().requires_grad_()
         loss(rows, torch.tensor([0, 0, 1, 2])).backward()
         assert bool(rows.grad.abs().max() > 0) == alive
+
+
+def test_tuplet_margin_is_the_librarys_and_finite_where_an_image_comes_twice():
+    from pytorch_metric_learning.losses import TupletMarginLoss
+
+    embeddings, labels = batch_for("tuplet_margin", 0)
+    assert make("tuplet_margin")(embeddings, labels).item() == pytest.approx(TupletMarginLoss()(embeddings, labels).item(), rel=1e-9)
+    twice = torch.tensor([[0.6, 0.8], [0.6, 0.8], [1.0, 0.1]])
+    for loss, finite in [(TupletMarginLoss(), False), (make("tuplet_margin").float(), True)]:
+        rows = twice.clone().requires_grad_()
+        loss(rows, torch.tensor([0, 0, 1])).backward()
+        assert bool(rows.grad.isfinite().all()) == finite
 
 
 @pytest.mark.parametrize("swap", [False, True])

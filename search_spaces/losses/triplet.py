@@ -136,8 +136,8 @@ TUPLET_MARGIN = LossSpace(
     similarities=("negative",),
     mining="none",
     reduction="mean over the equal pairs",
-    note="5.73 degrees are 0.1 radians. Without the paper's second loss on the variance within pairs. Cosines are cut a little before 1, "
-    "where the library's arccosine has no gradient and an image that comes twice would make it NaN.",
+    note="5.73 degrees are 0.1 radians. Without the paper's second loss on the variance within pairs. The library's is NaN where an image "
+    "comes twice in a batch, since an arccosine has no gradient at 1; here cosines are cut a little before.",
 )  # fmt: skip
 
 ANGULAR = LossSpace(

@@ -1,5 +1,6 @@
 """Losses and similarities that the library lacks, or computes wrongly in part of their range, in its own frame."""
 
+import math
 from typing import Any
 
 import torch
@@ -24,14 +25,6 @@ class TemperedCosine(CosineSimilarity):
         return cosines / self.temperature
 
 
-class OpenCosine(CosineSimilarity):
-    """The cosine kept off -1 and 1, so that equal vectors have an angle with a finite gradient (zero)."""
-
-    def compute_mat(self, query_emb: Tensor, ref_emb: Tensor) -> Tensor:
-        cosines: Tensor = super().compute_mat(query_emb, ref_emb)
-        return cosines.clamp(-1 + EDGE, 1 - EDGE)
-
-
 class NTXent(GenericPairLoss):
     """-log of each equal pair's softmax against the negatives of its anchor, by log-sum-exp.
 
@@ -39,17 +32,36 @@ class NTXent(GenericPairLoss):
     """
 
     def __init__(self, temperature: float) -> None:
-        super().__init__(mat_based_loss=True, distance=TemperedCosine(temperature))
+        super().__init__(mat_based_loss=True, distance=CosineSimilarity())
+        self.temperature = temperature
 
     def _compute_loss(self, mat: Tensor, pos_mask: Tensor, neg_mask: Tensor) -> LossParts:
         anchors, positives = torch.where(pos_mask)
         if not len(anchors) or not neg_mask.any():
             nothing: LossParts = self.zero_losses()
             return nothing
-        others = mat.masked_fill(neg_mask == 0, -torch.inf).logsumexp(dim=1)
-        behind = others[anchors] - mat[anchors, positives]
+        others = (mat / self.temperature).masked_fill(neg_mask == 0, -torch.inf).logsumexp(dim=1)
+        behind = others[anchors] - self._spare(mat[anchors, positives]) / self.temperature
         each = torch.logaddexp(behind, torch.zeros_like(behind))
         return {"loss": {"losses": each, "indices": (anchors, positives), "reduction_type": "pos_pair"}}
+
+    def _spare(self, cosines: Tensor) -> Tensor:
+        """Of equal pairs, before they are compared."""
+        return cosines
+
+
+class TupletMargin(NTXent):
+    """NTXent with scale = 1 / temperature and each equal pair's angle less margin degrees.
+
+    The library's is NaN where two vectors of a class are equal, and holds every equal pair times every different pair.
+    """
+
+    def __init__(self, margin: float, scale: float) -> None:
+        super().__init__(1 / scale)
+        self.margin = math.radians(margin)
+
+    def _spare(self, cosines: Tensor) -> Tensor:
+        return (cosines.clamp(-1 + EDGE, 1 - EDGE).acos() - self.margin).cos()
 
 
 class HingeEmbedding(GenericPairLoss):

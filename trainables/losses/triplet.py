@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pytorch_metric_learning import distances, losses, reducers, regularizers
 from pytorch_metric_learning.distances.base_distance import BaseDistance
 
-from trainables.losses.formulas import NTXent, OpenCosine
+from trainables.losses.formulas import NTXent, TupletMargin
 from trainables.losses.mining import GivenTriplets, SemiHardNegative
 from trainables.losses.objective import Builder, Objective
 
@@ -54,7 +54,7 @@ def nt_xent(classes: int, size: int, *, temperature: float) -> Objective:
 
 
 def tuplet_margin(classes: int, size: int, *, margin: float, scale: float) -> Objective:
-    return Objective(losses.TupletMarginLoss(margin=margin, scale=scale, distance=OpenCosine()))
+    return Objective(TupletMargin(margin, scale))
 
 
 def angular(classes: int, size: int, *, alpha: float) -> Objective:

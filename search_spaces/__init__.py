@@ -1,6 +1,6 @@
 """What may vary, and who said so. Standard library only."""
 
 from search_spaces.losses import LOSSES
-from search_spaces.space import Grid, LossSpace, Param, Range, pick
+from search_spaces.space import Choice, Grid, LossSpace, Param, Range, Value, pick
 
-__all__ = ["LOSSES", "Grid", "LossSpace", "Param", "Range", "pick"]
+__all__ = ["LOSSES", "Choice", "Grid", "LossSpace", "Param", "Range", "Value", "pick"]

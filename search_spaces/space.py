@@ -1,4 +1,4 @@
-"""The words of a search space: Grid, Range, Param, LossSpace, and pick() with the near name."""
+"""The words of a search space: Grid, Range, Choice, Param, LossSpace, and pick() with the near name."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,9 @@ from typing import Literal, TypeVar
 T = TypeVar("T")
 
 Kind = Literal["pair", "triplet", "proxy", "classification"]
-BatchKind = Literal["balanced", "random"]
+BatchKind = Literal["balanced", "random", "triplets", "mined"]
+Similarity = Literal["self", "positive", "negative"]  # what a loss compares a pair's similarity with (thesis table 1)
+Value = float | str | bool  # of a parameter; whole numbers are floats here and ints where a loss needs them
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Range:
-    """A closed interval; log=True is searched by order of magnitude."""
+    """A closed interval; log=True is searched by order of magnitude, integer=True in whole numbers."""
 
     low: float
     high: float
     log: bool = False
+    integer: bool = False
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -43,11 +46,36 @@ class Range:
         if self.log and self.low <= 0:
             raise ValueError(f"A log range starts above 0, but got low={self.low}.")
 
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
+    def __contains__(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        return self.low <= value <= self.high and (not self.integer or value == int(value))
 
     def __str__(self) -> str:
-        return f"{self.low:g} to {self.high:g}" + (", log" if self.log else "")
+        return f"{self.low:g} to {self.high:g}" + (", log" if self.log else "") + (", whole numbers" if self.integer else "")
+
+    def ends(self) -> tuple[Value, Value]:
+        return self.low, self.high
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A few named values, without an order."""
+
+    options: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.options)) < 2:
+            raise ValueError(f"A choice needs two options or more, but got {self.options}.")
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == option and type(value) is type(option) for option in self.options)
+
+    def __str__(self) -> str:
+        return " or ".join(str(option) for option in self.options)
+
+    def ends(self) -> tuple[Value, Value]:
+        return self.options[0], self.options[-1]
 
 
 @dataclass(frozen=True)
@@ -59,19 +87,19 @@ class Param:
     domain: what the loss is defined for.
     """
 
-    paper: float
-    search: Range
-    domain: Range
-    code: float | None = None
-    thesis: float | None = None
-    found: float | None = None
-    reality: float | None = None
+    paper: Value
+    search: Range | Choice
+    domain: Range | Choice
+    code: Value | None = None
+    thesis: Value | None = None
+    found: Value | None = None
+    reality: Value | None = None
     grid: Grid | None = None
     unit: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
-        if self.search.low not in self.domain or self.search.high not in self.domain:
+        if any(end not in self.domain for end in self.search.ends()):
             raise ValueError(f"The search range lies in the domain: {self}")
         if self.note:
             return
@@ -80,7 +108,7 @@ class Param:
         if self.found is not None and self.grid is not None and self.found not in self.grid.values():
             raise ValueError(f"found={self.found} is not on its own grid {self.grid}; say so in note=.")
 
-    def cited(self) -> Iterator[tuple[str, float]]:
+    def cited(self) -> Iterator[tuple[str, Value]]:
         """(source, value) of everyone who gave one."""
         for source in ("paper", "code", "thesis", "found", "reality"):
             value = getattr(self, source)
@@ -98,9 +126,17 @@ class LossSpace:
     batches: BatchKind
     about: str
     params: Mapping[str, Param]
+    similarities: tuple[Similarity, ...]  # thesis table 1
+    mining: str  # "none", or which tuples of the batch count
+    reduction: str  # over what the mean (or sum) goes
+    network: str = ""  # of its paper (thesis table 2); empty: not printed there
+    size: int | None = None  # of the embeddings in its paper
     normalize: bool = True  # whether the raw vector is normalised before the loss
+    per_class: int | None = None  # images per class that the loss is defined for; None: the study's
+    couples: bool = True  # whether the loss of one sample depends on the other samples of the batch
+    decay: bool = False  # whether weight decay applies to the loss's own weights
     note: str = ""
-    defaults: dict[str, float] = field(init=False)
+    defaults: dict[str, Value] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "defaults", {name: param.paper for name, param in self.params.items()})

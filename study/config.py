@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from itertools import pairwise, product
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from pydantic import ValidationError, model_validator
 
@@ -146,11 +146,11 @@ class StudyConfig(Keys):
 
     def published(self, loss: str) -> dict[str, float]:
         """The published setting, with what `settings` puts in its place: flat keys."""
-        return {f"loss.{key}": value for key, value in {**LOSSES[loss].defaults, **self.settings.get(loss, {})}.items()}
+        return {f"loss.{key}": cast("float", value) for key, value in {**LOSSES[loss].defaults, **self.settings.get(loss, {})}.items()}
 
     def space(self, loss: str) -> dict[str, Range]:
         """What a searcher may try for this loss: flat keys."""
-        return {f"loss.{key}": param.search for key, param in LOSSES[loss].params.items()}
+        return {f"loss.{key}": cast("Range", param.search) for key, param in LOSSES[loss].params.items()}
 
     def rungs(self) -> list[int]:
         """Epochs at which early stopping may end a search trial."""

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from trainables.batches import BATCHES, share
+from trainables.batches import BATCHES, mined, share
 
 KINDS = sorted(BATCHES)
 LABELS = np.repeat([3, 7, 8, 20, 21, 40, 41], 6)[np.random.default_rng(0).permutation(42)]  # 7 classes of 6, shuffled
@@ -16,7 +16,7 @@ def take(kind: str, count: int, *, labels: np.ndarray = LABELS, seed: int = 0, s
     return list(islice(BATCHES[kind](labels, np.random.default_rng(seed), size=size, per_class=per_class), count))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "triplets"])
 def test_a_batch_has_the_asked_size_and_no_image_twice(kind):
     for batch in take(kind, 50):
         assert len(batch) == 9
@@ -94,6 +94,57 @@ def test_only_a_class_that_is_too_small_gives_an_image_twice():
 def test_fewer_classes_or_images_than_asked_give_a_smaller_batch():
     assert {len(batch) for batch in take("balanced", 5, size=60, per_class=3)} == {21}
     assert {len(batch) for batch in take("random", 5, size=60)} == {42}
+
+
+@pytest.mark.parametrize(("size", "rows"), [(3, 3), (9, 9), (10, 9), (11, 9), (12, 12), (200, 126)])
+def test_a_triplet_batch_is_whole_triplets_of_anchor_positive_and_negative(size, rows):
+    for batch in take("triplets", 30, size=size):
+        assert len(batch) == rows
+        anchors, positives, negatives = batch[0::3], batch[1::3], batch[2::3]
+        assert (LABELS[anchors] == LABELS[positives]).all()
+        assert (anchors != positives).all()
+        assert (LABELS[anchors] != LABELS[negatives]).all()
+
+
+def test_in_triplet_batches_every_image_is_an_anchor_once_before_any_is_again():
+    labels = np.array([0] * 4 + [1] + [2] * 5)
+    seen = Counter(dict.fromkeys([*range(4), *range(5, 10)], 0))
+    others = Counter()
+    for batch in take("triplets", 60, labels=labels, size=12):
+        seen.update(batch[0::3].tolist())
+        others.update(batch[2::3].tolist())
+        assert max(seen.values()) - min(seen.values()) <= 1
+    assert set(seen) == set(range(10)) - {4}  # a lone image has no positive
+    assert set(others) == set(range(10))
+
+
+@pytest.mark.parametrize(("labels", "size"), [([0, 0, 0], 9), ([0, 1, 2], 9), ([0, 0, 1], 2)])
+def test_where_there_is_no_triplet_the_error_says_what_one_needs(labels, size):
+    with pytest.raises(ValueError, match="A triplet is two images of one class and one of another, but got"):
+        take("triplets", 1, labels=np.array(labels), size=size)
+
+
+def hardest(count: int) -> np.ndarray:
+    """For every row so many rows of other classes, nearest first: here those that follow it."""
+    return np.array([[row for row in np.roll(np.arange(42), -i) if LABELS[row] != LABELS[i]][:count] for i in range(42)])
+
+
+def test_before_the_first_epoch_mined_batches_are_balanced_ones():
+    for ours, balanced in zip(take("mined", 20, size=12), take("balanced", 20, size=12), strict=True):
+        assert (ours == balanced).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_mined_batch_is_half_balanced_and_half_the_hardest_neighbours_of_that_half(count):
+    neighbours = hardest(count)
+    batches = mined(LABELS, np.random.default_rng(0), size=12, per_class=3, neighbours=neighbours)
+    for batch in islice(batches, 30):
+        seed, rest = batch[:6], batch[6:]
+        assert sorted(Counter(LABELS[seed].tolist()).values()) == [3, 3]
+        assert len(set(batch.tolist())) == 12
+        wanted = [row for rank in range(count) for row in neighbours[seed, rank].tolist() if row not in seed]
+        wanted = list(dict.fromkeys(wanted))[:6]
+        assert rest[: len(wanted)].tolist() == wanted
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4, 6, 12])

@@ -1,4 +1,4 @@
-"""Two workers give what one gives: one pair of processes for every loss."""
+"""Two and four workers give what one gives: the same processes for every loss."""
 
 import multiprocessing
 import os
@@ -19,85 +19,127 @@ from trainables_helpers import search, sketches
 from search_spaces import LOSSES
 from trainables.fit import Fit
 from trainables.gather import gather
-from trainables.losses import BUILDERS
+from trainables.losses import BUILDERS, Objective
 
 NAMES = sorted(BUILDERS)
-WORLD = 2
-CLASSES, FEATURES, SIZE = 6, 7, 5
-# Which classes are in a global batch; a rank's half may lack what the whole has.
+WORLDS = (2, 4)
+CLASSES, FEATURES, SIZE = 12, 7, 5
+# Which classes are in a global batch; a rank's part may lack what the whole has.
 GLOBAL_BATCHES = {
     "classes on one rank each": [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3],
     "classes across ranks": [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5],
     "unequal": [0, 0, 0, 0, 1, 5, 1, 0, 2, 2, 3, 0],
+    "triplets": [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0],
     "one class": [4] * 12,
-    "all alone": [0, 1, 2, 3, 4, 5],
+    "all alone": list(range(12)),
 }
+FITTED = ["contrastive", "margin", "proxy_anchor", "triplet_p_norm"]  # without weights and with, and each kind of batch
 
 
-def one_step(loss: str, labels: list[int], *, rank: int, world: int) -> dict[str, Any]:
-    """Loss and gradients in float64, as Fit gets them: this rank's rows through DDP, gathered, the loss of all of them."""
-    torch.manual_seed(0)
-    images = torch.randn(len(labels), FEATURES, dtype=torch.float64)
-    network: nn.Module = nn.Linear(FEATURES, SIZE).double()
-    objective = BUILDERS[loss](CLASSES, SIZE, **LOSSES[loss].defaults).double()
-    parallel = DistributedDataParallel(network) if world > 1 else network
-    part = len(labels) // world
-    rows = slice(rank * part, (rank + 1) * part)
-    embeddings, targets = gather(parallel(images[rows])), gather(torch.tensor(labels)[rows])
-    value = objective(F.normalize(embeddings) if LOSSES[loss].normalize else embeddings, targets)
-    value.backward()
-    return {
-        "value": value.item(),
-        "targets": targets.tolist(),
-        "backbone": [param.grad for param in network.parameters()],
-        "loss": [param.grad for param in objective.parameters()],
-    }
+class Ranks:
+    """The same network and images on every rank, as often as needed: this rank's rows through DDP, gathered, the loss of all."""
+
+    def __init__(self, rank: int, world: int) -> None:
+        torch.manual_seed(0)
+        self.rank, self.world = rank, world
+        self.images = torch.randn(12, FEATURES, dtype=torch.float64)
+        self.network: nn.Module = nn.Linear(FEATURES, SIZE).double()
+        self.start = {key: value.clone() for key, value in self.network.state_dict().items()}
+        self.parallel = DistributedDataParallel(self.network) if world > 1 else self.network
+
+    def objective(self, loss: str) -> Objective:
+        """A new one, and the network as at the start."""
+        self.network.load_state_dict(self.start)
+        torch.manual_seed(1)
+        return BUILDERS[loss](CLASSES, SIZE, **LOSSES[loss].defaults).double()
+
+    def backward(self, loss: str, objective: Objective, labels: list[int]) -> Tensor:
+        part = len(labels) // self.world
+        rows = slice(self.rank * part, (self.rank + 1) * part)
+        embeddings, targets = gather(self.parallel(self.images[rows])), gather(torch.tensor(labels)[rows])
+        assert targets.tolist() == labels
+        value = objective(F.normalize(embeddings) if LOSSES[loss].normalize else embeddings, targets)
+        value.backward()
+        return value.detach()
+
+    def one_step(self, loss: str, labels: list[int]) -> dict[str, Any]:
+        """Loss and gradients in float64, as Fit gets them."""
+        objective = self.objective(loss)
+        self.network.zero_grad()
+        value = self.backward(loss, objective, labels)
+        return {
+            "value": value.item(),
+            "backbone": [param.grad.clone() for param in self.network.parameters()],
+            "loss": [param.grad for param in objective.parameters()],
+        }
+
+    def five_steps(self, loss: str) -> dict[str, Any]:
+        """The weights after five steps of Adam in float64, one of them on a batch without a pair of different classes."""
+        objective = self.objective(loss)
+        groups = [{"params": list(self.network.parameters())}, {"params": list(objective.parameters()), "lr": objective.weights_lr or 0}]
+        optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=1e-2)
+        for labels in ("classes across ranks", "triplets", "one class", "unequal", "classes on one rank each"):
+            optimizer.zero_grad()
+            self.backward(loss, objective, GLOBAL_BATCHES[labels])
+            optimizer.step()
+        return {
+            "backbone": [param.detach().clone() for param in self.network.parameters()],
+            "loss": [value.double() for value in objective.state_dict().values()],
+        }
 
 
-def three_steps(loss: str, *, rank: int, world: int) -> dict[str, Any]:
+def fitted(loss: str, *, rank: int, world: int) -> dict[str, Any]:
     """What a Fit holds after one epoch of three steps."""
     spec = search(loss, steps_per_epoch=3)
     fit = Fit(spec, spec.splits[0], sketches(), rank=rank, world=world)
     value = fit.train_epoch(1)
-    return {"value": value, "backbone": list(fit.network.state_dict().values()), "loss": list(fit.objective.state_dict().values())}
+    return {
+        "value": value,
+        "backbone": list(fit.network.state_dict().values()),
+        "loss": [value.float() for value in fit.objective.state_dict().values()],
+    }
 
 
 def everything(rank: int, world: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
+    ranks = Ranks(rank, world)
     for loss in NAMES:
         for name, labels in GLOBAL_BATCHES.items():
-            results[f"{loss} {name}"] = one_step(loss, labels, rank=rank, world=world)
-        results[f"{loss} fit"] = three_steps(loss, rank=rank, world=world)
-        results[f"{loss} own"] = three_steps(loss, rank=0, world=1)  # as when folds are divided between workers
+            results[f"{loss} {name}"] = ranks.one_step(loss, labels)
+        results[f"{loss} five"] = ranks.five_steps(loss)
+    for loss in FITTED if world <= 2 else []:  # their batches divide by two
+        results[f"{loss} fit"] = fitted(loss, rank=rank, world=world)
+        results[f"{loss} own"] = fitted(loss, rank=0, world=1)  # as when folds are divided between workers
     return results
 
 
-def worker(rank: int, folder: str) -> None:
+def worker(rank: int, world: int, folder: str) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    meeting = f"file://{folder}/meeting"
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=WORLD, timeout=timedelta(seconds=60))
-    torch.save(everything(rank, WORLD), Path(folder) / f"{rank}.pt")
+    meeting = f"file://{folder}/meeting{world}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world, timeout=timedelta(seconds=60))
+    torch.save(everything(rank, world), Path(folder) / f"{world}-{rank}.pt")
     dist.destroy_process_group()
 
 
-Runs = tuple[dict[str, Any], list[dict[str, Any]]]
+Runs = dict[int, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """What one process found, and what each of two did."""
+    """What one process found, and what each of two and of four did."""
     folder = tmp_path_factory.mktemp("ranks")
-    # The imports are most of the time: a server that has them forks both ranks. (This process cannot: it has run autograd.)
+    # The imports are most of the time: a server that has them forks all ranks. (This process cannot: it has run autograd.)
     multiprocessing.set_forkserver_preload(["trainables.fit", "torch._dynamo", "torch._inductor"])
-    processes = start_processes(worker, args=(str(folder),), nprocs=WORLD, join=False, start_method="forkserver")
+    teams = [start_processes(worker, args=(world, str(folder)), nprocs=world, join=False, start_method="forkserver") for world in WORLDS]
     try:
-        alone = everything(0, 1)
-        while not processes.join(timeout=120):
-            pass
-        yield alone, [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(WORLD)]
+        found: Runs = {1: [everything(0, 1)]}
+        for team in teams:
+            while not team.join(timeout=120):
+                pass
+        yield found | {world: [torch.load(folder / f"{world}-{rank}.pt", weights_only=True) for rank in range(world)] for world in WORLDS}
     finally:
-        for process in processes.processes:
+        for process in [process for team in teams for process in team.processes]:
             process.kill()
 
 
@@ -107,48 +149,59 @@ def largest_difference(ours: list[Tensor], theirs: list[Tensor]) -> float:
     return max((((a - b).abs().max() / b.abs().max().clamp(min=1e-300)).item() for a, b in pairs), default=0.0)
 
 
+@pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("labels", GLOBAL_BATCHES)
 @pytest.mark.parametrize("loss", NAMES)
-def test_two_ranks_give_the_loss_and_the_gradients_of_one(runs, loss, labels):
-    alone, ranks = runs
+def test_ranks_give_the_loss_and_the_gradients_of_one(runs, loss, labels, world):
+    (alone,) = runs[1]
     one = alone[f"{loss} {labels}"]
-    for rank in ranks:
-        two = rank[f"{loss} {labels}"]
-        assert two["targets"] == GLOBAL_BATCHES[labels]
-        assert two["value"] == pytest.approx(one["value"], rel=1e-9)
-        assert largest_difference(two["backbone"], one["backbone"]) < 1e-9
-        assert largest_difference(two["loss"], one["loss"]) < 1e-9
+    for rank in runs[world]:
+        many = rank[f"{loss} {labels}"]
+        assert many["value"] == pytest.approx(one["value"], rel=1e-9)
+        assert largest_difference(many["backbone"], one["backbone"]) < 1e-9
+        assert largest_difference(many["loss"], one["loss"]) < 1e-9
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("loss", NAMES)
+def test_ranks_hold_the_weights_of_one_after_five_steps(runs, loss, world):
+    (alone,) = runs[1]
+    one = alone[f"{loss} five"]
+    for rank in runs[world]:
+        many = rank[f"{loss} five"]
+        assert largest_difference(many["backbone"], one["backbone"]) < 1e-9
+        assert largest_difference(many["loss"], one["loss"]) < 1e-9
 
 
 @pytest.mark.parametrize("loss", NAMES)
 def test_the_compared_gradients_are_not_nothing(runs, loss):
-    alone, _ = runs
-    for labels in ("classes across ranks", "unequal"):
-        one = alone[f"{loss} {labels}"]
-        assert one["value"] > 0
-        assert all(grad.abs().max() > 1e-6 for grad in one["backbone"] + one["loss"])
-    assert bool(alone[f"{loss} unequal"]["loss"]) == (LOSSES[loss].kind in ("proxy", "classification"))
+    (alone,) = runs[1]
+    some = ("triplets",) if LOSSES[loss].batches == "triplets" else ("classes across ranks", "unequal")
+    assert all(alone[f"{loss} {labels}"]["value"] > 0 for labels in some)
+    for grads in zip(*(alone[f"{loss} {labels}"]["backbone"] + alone[f"{loss} {labels}"]["loss"] for labels in some), strict=True):
+        assert max(grad.abs().max() for grad in grads) > 1e-6  # as many pulls as pushes leave a boundary where it is
+    assert bool(alone[f"{loss} unequal"]["loss"]) == ("weights_lr" in LOSSES[loss].params)
 
 
-@pytest.mark.parametrize("loss", NAMES)
-def test_a_loss_of_each_ranks_own_half_would_not_do(loss):
-    """Why rows are gathered: the mean of the halves' losses is not the loss of the whole."""
-    labels = GLOBAL_BATCHES["unequal"]
-    whole = one_step(loss, labels, rank=0, world=1)["value"]
-    torch.manual_seed(0)
-    images = torch.randn(len(labels), FEATURES, dtype=torch.float64)
-    embeddings = F.normalize(nn.Linear(FEATURES, SIZE).double()(images))
-    objective = BUILDERS[loss](CLASSES, SIZE, **LOSSES[loss].defaults).double()
-    halves = [objective(embeddings[rows], torch.tensor(labels)[rows]).item() for rows in (slice(0, 6), slice(6, 12))]
-    assert objective(embeddings, torch.tensor(labels)).item() == pytest.approx(whole)
-    assert abs(sum(halves) / 2 - whole) > 1e-3 * whole
+# The mean of whole triplets' means is their mean: only mining couples these two.
+@pytest.mark.parametrize("loss", [loss for loss in NAMES if LOSSES[loss].batches != "triplets"])
+def test_only_a_loss_that_couples_its_samples_needs_the_whole_batch(loss):
+    """Why rows are gathered: elsewhere the mean of the halves' losses is not the loss of the whole. (Fit gathers for all.)"""
+    ranks, labels = Ranks(0, 1), torch.tensor(GLOBAL_BATCHES["unequal"])
+    objective = ranks.objective(loss).eval()
+    with torch.no_grad():
+        embeddings = ranks.network(ranks.images)
+        embeddings = F.normalize(embeddings) if LOSSES[loss].normalize else embeddings
+        whole = objective(embeddings, labels).item()
+        halves = [objective(embeddings[rows], labels[rows]).item() for rows in (slice(0, 6), slice(6, 12))]
+    assert (abs(sum(halves) / 2 - whole) > 1e-3 * whole) == LOSSES[loss].couples
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FITTED)
 def test_a_fit_on_two_ranks_has_the_weights_of_one_after_three_steps(runs, loss):
-    alone, ranks = runs
+    (alone,) = runs[1]
     one = alone[f"{loss} fit"]
-    for rank in ranks:
+    for rank in runs[2]:
         two = rank[f"{loss} fit"]
         assert two["value"] == pytest.approx(one["value"], rel=1e-5)
         for part in ("backbone", "loss"):
@@ -158,24 +211,24 @@ def test_a_fit_on_two_ranks_has_the_weights_of_one_after_three_steps(runs, loss)
                 assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FITTED)
 def test_the_ranks_of_a_fit_hold_exactly_the_same_weights(runs, loss):
-    _, (first, second) = runs
+    first, second = runs[2]
     for part in ("backbone", "loss"):
         ours, theirs = first[f"{loss} fit"][part], second[f"{loss} fit"][part]
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FITTED)
 def test_a_fit_of_its_own_is_untouched_by_the_other_ranks(runs, loss):
-    alone, ranks = runs
-    for rank in ranks:
+    (alone,) = runs[1]
+    for rank in runs[2]:
         assert rank[f"{loss} own"]["value"] == alone[f"{loss} own"]["value"]
         assert all(torch.equal(a, b) for a, b in zip(rank[f"{loss} own"]["backbone"], alone[f"{loss} own"]["backbone"], strict=True))
 
 
-def test_every_batch_kind_has_a_loss_here():
-    assert {card.batches for card in LOSSES.values()} == {"balanced", "random"}
+def test_every_batch_kind_of_a_card_is_fitted_here():
+    assert {card.batches for card in LOSSES.values()} == {LOSSES[loss].batches for loss in FITTED}
 
 
 def test_without_a_group_gather_gives_the_rows_themselves():

@@ -97,7 +97,8 @@ def test_the_defaults_of_a_card_are_the_papers_values():
         "a": Param(paper=1, thesis=2, search=WIDE, domain=WIDE),
         "b": Param(paper=3, code=4, search=WIDE, domain=WIDE),
     }
-    card = LossSpace(cite="", year=2000, kind="pair", batches="random", about="", params=params)
+    words = {"cite": "", "about": "", "mining": "none", "reduction": "mean"}
+    card = LossSpace(**words, year=2000, kind="pair", batches="random", params=params, similarities=("self",))
     assert card.defaults == {"a": 1, "b": 3}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from search_spaces import LOSSES
+from search_spaces import LOSSES, Choice, Param, Value
 from trainables.contract import UNTRAINED, Cell, Design, EpochRow, Look, Origin, Split, Training, TrialSpec
 from trainables.datasets.pixels import Dataset, load
 
@@ -41,7 +41,7 @@ def sketches() -> Dataset:
     return load(Origin("sketches"), 256)
 
 
-def search(loss: str = "contrastive", *, seed: int = 0, backbone: str = "tiny", setting: dict[str, float] | None = None, **training: Any):
+def search(loss: str = "contrastive", *, seed: int = 0, backbone: str = "tiny", setting: dict[str, Value] | None = None, **training: Any):
     """A search trial on SPLIT without its test classes, with the card's defaults unless told."""
     defaults = {} if loss == UNTRAINED else LOSSES[loss].defaults
     return TrialSpec(
@@ -76,3 +76,30 @@ def batch(seed: int, *, classes: int = 4, per_class: int = 3, size: int = 5) -> 
     centres = torch.randn(classes, size, generator=generator, dtype=torch.float64)
     noise = torch.randn(len(labels), size, generator=generator, dtype=torch.float64)
     return centres[labels] * 0.7 + noise, labels
+
+
+def triplet_batch(seed: int, *, triplets: int = 4) -> tuple[Tensor, Tensor]:
+    """As batch, with the rows anchor, positive, negative, anchor, positive, negative, ..."""
+    generator = torch.Generator().manual_seed(seed)
+    anchors = torch.randint(4, (triplets,), generator=generator)
+    negatives = (anchors + 1 + torch.randint(3, (triplets,), generator=generator)) % 4
+    labels = torch.stack([anchors, anchors, negatives], dim=1).flatten()
+    embeddings, classes = batch(seed, per_class=3 * triplets)
+    rows = [int((classes == label).nonzero()[i]) for i, label in enumerate(labels.tolist())]
+    return embeddings[rows], labels
+
+
+def batch_for(loss: str, seed: int, *, per_class: int = 3) -> tuple[Tensor, Tensor]:
+    """A batch of the kind that the loss's card asks for."""
+    if LOSSES[loss].batches == "triplets":
+        return triplet_batch(seed, triplets=2 + per_class)
+    return batch(seed, per_class=per_class)
+
+
+def between(param: Param, share: float) -> Value:
+    """The value that far up a parameter's search range."""
+    search = param.search
+    if isinstance(search, Choice):
+        return search.options[min(int(share * len(search.options)), len(search.options) - 1)]
+    value = search.low * (search.high / search.low) ** share if search.log else search.low + share * (search.high - search.low)
+    return round(value) if search.integer else value

@@ -167,4 +167,6 @@ def _build_objective(spec: TrialSpec, *, classes: int) -> Objective:
     params = {key.removeprefix("loss."): value for key, value in spec.setting.items() if key.startswith("loss.")}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        return BUILDERS[spec.cell.loss](classes, spec.cell.embedding_size, **params)
+        objective = BUILDERS[spec.cell.loss](classes, spec.cell.embedding_size, **params)
+    objective.seed = spec.seed
+    return objective

@@ -16,7 +16,12 @@ PROXY_ANCHOR = LossSpace(
         "alpha":      Param(paper=32,  thesis=32,  found=32,  grid=Grid(2, 100, 2), search=SCALE, domain=POSITIVE),
         "weights_lr": Param(paper=0.01, search=Range(1e-4, 1, log=True), domain=Range(1e-9, 100), unit="learning rate of the proxies"),
     },
-    note="The paper gives the proxies 100 times the network's rate of 1e-4; table 15 does not tune it, we do. Mean over proxies.",
+    similarities=("positive", "negative"),
+    mining="none",
+    reduction="mean over the proxies in the batch, plus mean over all proxies",
+    network="BNInception",
+    size=512,
+    note="The paper gives the proxies 100 times the network's rate of 1e-4; table 15 does not tune it, we do.",
 )  # fmt: skip
 
 CARDS = {"proxy_anchor": PROXY_ANCHOR}

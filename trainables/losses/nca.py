@@ -1,0 +1,41 @@
+"""Builders of the generalisation paper's four triplet selections: the NCA loss, log(1 + exp((S_an - S_ap) / temperature))."""
+
+from pytorch_metric_learning import distances, losses, miners, reducers
+from torch import nn
+
+from trainables.losses.formulas import TemperedCosine
+from trainables.losses.mining import RandomPositive
+from trainables.losses.objective import Builder, Objective
+
+
+def batch_all_nca(classes: int, size: int, *, temperature: float) -> Objective:
+    return Objective(_nca(temperature))
+
+
+def n_pair_nca(classes: int, size: int, *, temperature: float) -> Objective:
+    return Objective(losses.NPairsLoss(distance=TemperedCosine(temperature)))
+
+
+def semi_hard_negative_nca(classes: int, size: int, *, temperature: float) -> Objective:
+    return Objective(_nca(temperature), RandomPositive())
+
+
+def easy_positive_semi_hard_negative(classes: int, size: int, *, temperature: float) -> Objective:
+    miner = miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="semihard", distance=distances.CosineSimilarity())
+    return Objective(_nca(temperature), miner)
+
+
+def _nca(temperature: float) -> nn.Module:
+    # The mean over all triplets: the library's default leaves out those that underflow to zero.
+    loss: nn.Module = losses.TripletMarginLoss(
+        margin=0, smooth_loss=True, distance=TemperedCosine(temperature), reducer=reducers.MeanReducer()
+    )
+    return loss
+
+
+BUILDERS: dict[str, Builder] = {
+    "batch_all_nca": batch_all_nca,
+    "n_pair_nca": n_pair_nca,
+    "semi_hard_negative_nca": semi_hard_negative_nca,
+    "easy_positive_semi_hard_negative": easy_positive_semi_hard_negative,
+}

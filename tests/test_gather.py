@@ -57,7 +57,8 @@ def one_step(loss: str, labels: list[int], *, rank: int, world: int) -> dict[str
 
 def three_steps(loss: str, *, rank: int, world: int) -> dict[str, Any]:
     """What a Fit holds after one epoch of three steps."""
-    spec = search(loss, steps_per_epoch=3)
+    # seed=1: with 0, rounding turns a ReLU of softmax's second step, in one process that takes the batch in halves just as in two.
+    spec = search(loss, seed=1, steps_per_epoch=3)
     fit = Fit(spec, spec.splits[0], load("sketches"), rank=rank, world=world)
     value = fit.train_epoch(1)
     return {"value": value, "backbone": list(fit.network.state_dict().values()), "loss": list(fit.objective.state_dict().values())}
@@ -138,11 +139,12 @@ def test_a_loss_of_each_ranks_own_half_would_not_do(loss):
     whole = one_step(loss, labels, rank=0, world=1)["value"]
     torch.manual_seed(0)
     images = torch.randn(len(labels), FEATURES, dtype=torch.float64)
-    embeddings = F.normalize(nn.Linear(FEATURES, SIZE).double()(images))
+    embeddings = nn.Linear(FEATURES, SIZE).double()(images)
+    embeddings = F.normalize(embeddings) if LOSSES[loss].normalize else embeddings
     objective = BUILDERS[loss](CLASSES, SIZE, **LOSSES[loss].defaults).double()
     halves = [objective(embeddings[rows], torch.tensor(labels)[rows]).item() for rows in (slice(0, 6), slice(6, 12))]
     assert objective(embeddings, torch.tensor(labels)).item() == pytest.approx(whole)
-    assert abs(sum(halves) / 2 - whole) > 1e-3 * whole
+    assert (abs(sum(halves) / 2 - whole) > 1e-3 * whole) == LOSSES[loss].couples
 
 
 @pytest.mark.parametrize("loss", NAMES)

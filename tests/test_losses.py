@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 
+import formulas_classification
+import formulas_proxy
 import pytest
 import torch
 from torch import Tensor
@@ -96,21 +98,12 @@ def multi_similarity(x: Vectors, y: list[int], _: Vectors, *, margin: float, alp
     return total / len(x)
 
 
-def proxy_anchor(x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float, weights_lr: float) -> float:
-    """2.31: the pull is the mean over the proxies that have an image in the batch, the push over all proxies."""
-    pull = push = 0.0
-    for c, proxy in enumerate(proxies):
-        similar = [cosine(v, proxy) for v in x]
-        pull += math.log(1 + sum(math.exp(-alpha * (s - margin)) for s, label in zip(similar, y, strict=True) if label == c))
-        push += math.log(1 + sum(math.exp(alpha * (s + margin)) for s, label in zip(similar, y, strict=True) if label != c))
-    return pull / len(set(y)) + push / len(proxies)
-
-
 FORMULAS: dict[str, Callable[..., float]] = {
     "contrastive": contrastive,
     "triplet": triplet,
     "multi_similarity": multi_similarity,
-    "proxy_anchor": proxy_anchor,
+    **formulas_proxy.FORMULAS,
+    **formulas_classification.FORMULAS,
 }
 
 
@@ -129,9 +122,11 @@ def test_every_loss_is_derived_by_hand():
 def settings(name: str) -> list[dict[str, float]]:
     """The paper's values, and those a third and two thirds up each search range."""
     params = LOSSES[name].params.items()
-    return [LOSSES[name].defaults] + [
+    between = [
         {key: param.search.low + share * (param.search.high - param.search.low) for key, param in params} for share in (1 / 3, 2 / 3)
     ]
+    whole = {key for key, param in params if param.search.integer}
+    return [LOSSES[name].defaults] + [{k: round(v) if k in whole else v for k, v in setting.items()} for setting in between]
 
 
 @pytest.mark.parametrize("case", range(len(BATCHES)))

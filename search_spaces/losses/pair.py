@@ -17,6 +17,9 @@ CONTRASTIVE = LossSpace(
     params={
         "margin": Param(paper=0.5, thesis=0.5, search=UNIT, domain=COSINE, unit="cosine"),
     },
+    similarities=("self",),
+    mining="none",
+    reduction="mean",
     note="The 2006 paper prints no margin; 0.5 is the thesis's. The gradient of 2.15 is that of a positive margin of 1. "
     "Batches are balanced (our choice): random ones hold almost no equal pair. Mean over non-zero pairs.",
 )  # fmt: skip
@@ -33,6 +36,9 @@ MULTI_SIMILARITY = LossSpace(
         "beta":    Param(paper=50,  code=40, thesis=50, found=76, reality=75.66, grid=Grid(2, 100, 2), search=SCALE, domain=POSITIVE),
         "epsilon": Param(paper=0.1, thesis=0.1, found=0.4, reality=0.39,  grid=Grid(0, 1, 0.1), search=UNIT,  domain=GAP, unit="cosine"),
     },
+    similarities=("self", "positive", "negative"),
+    mining="hard",
+    reduction="mean",
     note="The released code has beta 40. Table 15's optimum is the reality check's, rounded. Mean over anchors.",
 )  # fmt: skip
 

@@ -14,6 +14,9 @@ TRIPLET = LossSpace(
             note="Schroff prints 0.2 on squared distances, which is a cosine difference of 0.1. A cosine difference is at most 2.",
         ),
     },
+    similarities=("positive",),
+    mining="semi-hard",
+    reduction="mean",
     note="Semi-hard is the single hardest negative that is still farther than the positive (2.20), not the library's "
     "'all negatives inside the margin'. Batches are balanced (our choice: no source prints them). Mean over non-zero triplets.",
 )  # fmt: skip

@@ -28,7 +28,7 @@ PROXY_NCA = LossSpace(
     size=64,
     couples=False,
     note="The exponent is the squared distance of unit vectors, as NCA has it: up to a constant 2 w'x where 2.27 prints w'x. Without the "
-    "own proxy in the denominator the loss can be negative. The rate is table 4's. No scale, as in the paper: proxy_nca_pml has one. " + OURS,
+    "own proxy in the denominator the loss can be negative. The rate is table 4's. The paper has no scale: proxy_nca_pml has. " + OURS,
 )  # fmt: skip
 
 PROXY_NCA_PML = LossSpace(

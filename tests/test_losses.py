@@ -212,6 +212,16 @@ def test_a_batch_without_tuples_leaves_zero_gradients_not_missing_ones(name, lab
         assert all(grad.abs().max() == 0 for grad in grads)
 
 
+def test_multi_similarity_counts_the_last_pair_of_each_sort():
+    rows = torch.nn.functional.normalize(torch.randn(4, 3, generator=torch.Generator().manual_seed(14))).double()
+    labels, setting = torch.tensor([0, 0, 1, 1]), {**LOSSES["multi_similarity"].defaults, "epsilon": 0.0}
+    objective = make("multi_similarity", **setting)
+    assert [len(set(part.tolist())) for part in objective.mine(rows, labels)] == [1] * 4
+    expected = by_formula("multi_similarity", objective, rows, labels, **setting)
+    assert objective(rows, labels).item() == pytest.approx(expected, rel=1e-9)
+    assert expected > 0
+
+
 def test_nt_xent_is_the_librarys_and_also_pulls_where_that_one_has_no_gradient_left():
     from pytorch_metric_learning.losses import NTXentLoss
 

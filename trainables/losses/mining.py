@@ -3,7 +3,7 @@
 import torch
 from pytorch_metric_learning.distances import CosineSimilarity
 from pytorch_metric_learning.distances.base_distance import BaseDistance
-from pytorch_metric_learning.miners import DistanceWeightedMiner
+from pytorch_metric_learning.miners import DistanceWeightedMiner, MultiSimilarityMiner
 from pytorch_metric_learning.utils import loss_and_miner_utils
 from torch import Tensor, nn
 
@@ -63,6 +63,14 @@ class WholeAnchors(nn.Module):
         anchors, positives = torch.where(equal.bool() & whole)
         others, negatives = torch.where(different.bool() & whole)
         return anchors, positives, others, negatives
+
+
+class HarderPairs(MultiSimilarityMiner):
+    """The library's; but its losses take one pair of each sort for none at all, so a lone pair is named twice and still counts once."""
+
+    def mine(self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor) -> tuple[Tensor, ...]:
+        pairs: Pairs = super().mine(embeddings, labels, ref_emb, ref_labels)
+        return tuple(part.repeat(2) if len(part) == 1 else part for part in pairs)
 
 
 class DistanceWeighted(DistanceWeightedMiner):

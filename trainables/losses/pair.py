@@ -1,9 +1,9 @@
 """Builders of the losses that hold each pair's similarity against a value."""
 
-from pytorch_metric_learning import distances, losses, miners, regularizers
+from pytorch_metric_learning import distances, losses, regularizers
 
 from trainables.losses.formulas import HingeEmbedding
-from trainables.losses.mining import DistanceWeighted, WholeAnchors
+from trainables.losses.mining import DistanceWeighted, HarderPairs, WholeAnchors
 from trainables.losses.objective import Builder, Objective
 
 
@@ -44,7 +44,7 @@ def margin_per_class(classes: int, size: int, *, margin: float, beta: float, wei
 def multi_similarity(classes: int, size: int, *, margin: float, alpha: float, beta: float, epsilon: float) -> Objective:
     return Objective(
         losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=margin),
-        miners.MultiSimilarityMiner(epsilon=epsilon),
+        HarderPairs(epsilon=epsilon),
     )
 
 

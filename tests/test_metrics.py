@@ -1,102 +1,27 @@
-"""Retrieval metrics against full sorting in plain Python, another library and worked examples."""
+"""Laws of every metric, another library's answers and worked examples."""
 
 import math
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 import torch
+from metrics_helpers import CASES, COSINES, EVERY, PER_QUERY, data
 from pytorch_metric_learning.distances import CosineSimilarity
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
 from sklearn.neighbors import NearestNeighbors
-from torch import Tensor
 
-from trainables.datasets.catalogue import load
-from trainables.metrics.retrieval import METRICS, check_metric, ranking, retrieval
-
-EVERY = tuple(name.replace("K", str(k)) for name in METRICS for k in ((1, 2, 5, 8) if name.endswith("K") else (0,)))
+from trainables.contract import Origin
+from trainables.datasets.catalogue import DATASETS, index
+from trainables.metrics.clustering import CLUSTERING
+from trainables.metrics.retrieval import METRICS, NEAREST, SCORES, check_metric, feature_of, retrieval
 
 
 @pytest.fixture(autouse=True)
 def _one_thread():
     torch.set_num_threads(1)
-
-
-# ---- brute force --------------------------------------------------------------------------------------------------------
-
-
-def slow_score(name: str, matched: list[bool], exist: int) -> float:
-    """One query's score from its full list, nearest first, each place a match or not."""
-    if name.startswith("recall_at_"):
-        return float(any(matched[: int(name.removeprefix("recall_at_"))]))
-    if name.startswith("precision_at_"):
-        k = int(name.removeprefix("precision_at_"))
-        return sum(matched[:k]) / k
-    if name == "r_precision":
-        return sum(matched[:exist]) / exist
-    assert name == "map_at_r"
-    return sum(sum(matched[: i + 1]) / (i + 1) for i in range(exist) if matched[i]) / exist
-
-
-def slow_retrieval(embeddings: list[list[float]], labels: list[int], names: tuple[str, ...]) -> tuple[dict[str, list[float]], list[int]]:
-    """Sort everything for every query; among equals the wrong ones come first."""
-    unit = [[x / math.sqrt(sum(v * v for v in row)) for x in row] for row in embeddings]
-    values: dict[str, list[float]] = {name: [] for name in names}
-    scored = []
-    for q in range(len(unit)):
-        others = [i for i in range(len(unit)) if i != q]
-        similarity = {i: round(sum(a * b for a, b in zip(unit[q], unit[i], strict=True)), 12) for i in others}
-        others.sort(key=lambda i: (-similarity[i], labels[i] == labels[q]))
-        matched = [labels[i] == labels[q] for i in others]
-        if any(matched):
-            scored.append(q)
-            for name in names:
-                values[name].append(slow_score(name, matched, sum(matched)))
-    return values, scored
-
-
-def data(seed: int, *, count: int = 60, classes: int = 7, size: int = 6, leaning: float = 0.7) -> tuple[Tensor, Tensor]:
-    """Classes of unequal size."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = (torch.rand(count, generator=generator).square() * classes).long()
-    centres = torch.randn(classes, size, generator=generator, dtype=torch.float64)
-    return leaning * centres[labels] + torch.randn(count, size, generator=generator, dtype=torch.float64), labels
-
-
-def tied(seed: int) -> tuple[Tensor, Tensor]:
-    """Forty images on six points of a circle: ties everywhere, between matches and others."""
-    generator = torch.Generator().manual_seed(seed)
-    angles = torch.randint(6, (40,), generator=generator) * math.pi / 3
-    return torch.stack([angles.cos(), angles.sin()], dim=1).double(), torch.randint(4, (40,), generator=generator)
-
-
-def lonely(seed: int) -> tuple[Tensor, Tensor]:
-    """Three images whose class has no second one, the first and the last row among them."""
-    embeddings, labels = data(seed, count=30, classes=3)
-    labels[[0, 12, 29]] = torch.tensor([10, 11, 12])
-    return embeddings, labels
-
-
-CASES = {
-    "random": data(0),
-    "two": data(1, classes=2),
-    "many": data(2, classes=25),
-    "tied": tied(3),
-    "more ties": tied(4),
-    "lonely": lonely(5),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_every_querys_every_metric_equals_full_sorting_in_plain_python(case):
-    embeddings, labels = CASES[case]
-    result = retrieval(embeddings, labels, EVERY)
-    values, scored = slow_retrieval(embeddings.tolist(), labels.tolist(), EVERY)
-    assert result.scored.tolist() == scored
-    assert result.lone == len(labels) - len(scored)
-    assert set(result.queries) == set(result.means) == set(EVERY)
-    for name in EVERY:
-        assert result.queries[name].tolist() == pytest.approx(values[name], rel=1e-6, abs=1e-7), name
-        assert result.means[name] == pytest.approx(sum(values[name]) / len(values[name]), rel=1e-6), name
 
 
 def test_the_cases_do_not_all_score_the_same():
@@ -109,14 +34,14 @@ def test_the_cases_do_not_all_score_the_same():
 def test_the_metrics_equal_those_of_pytorch_metric_learning(seed):
     embeddings, labels = data(seed, count=150, classes=9)
     labels = torch.unique(labels, return_inverse=True)[1]
-    ours = retrieval(embeddings, labels, ("recall_at_1", "precision_at_1", "r_precision", "map_at_r")).means
+    ours = retrieval(embeddings, labels, ("recall_at_1", "precision_at_1", "r_precision", "map_at_r", "matched_recall_at_1")).means
     names = ("precision_at_1", "r_precision", "mean_average_precision_at_r")
     calculator = AccuracyCalculator(include=names, k="max_bin_count", knn_func=CustomKNN(CosineSimilarity()))
     theirs = calculator.get_accuracy(embeddings, labels)
     assert [ours[name] for name in ("precision_at_1", "r_precision", "map_at_r")] == pytest.approx(
         [theirs[name] for name in names], rel=1e-6
     )
-    assert ours["recall_at_1"] == ours["precision_at_1"]
+    assert ours["recall_at_1"] == ours["precision_at_1"] == ours["matched_recall_at_1"]
 
 
 # ---- worked examples ----------------------------------------------------------------------------------------------------
@@ -144,21 +69,67 @@ def test_the_reality_checks_examples_score_as_printed(example):
 # ---- laws ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("count", "size"), [(9, 17), (9, 784), (40, 3), (101, 64), (240, 65), (999, 128)])
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_has_a_value_per_query_or_is_a_clustering(name):
+    assert (name in SCORES) != (name in CLUSTERING)
+    assert {*SCORES, *CLUSTERING} == set(METRICS)
+    assert set(NEAREST) <= set(SCORES)
+
+
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("block_bytes", [1, 20_000, 2**26])
-def test_equal_embeddings_score_zero_whatever_the_shape_of_the_matrix(monkeypatch, count, size, classes, block_bytes):
-    monkeypatch.setattr(ranking, "BLOCK_BYTES", block_bytes if count < 300 else 2**26)
-    one = torch.randn(size, generator=torch.Generator().manual_seed(size))
-    for labels in (torch.arange(count) % classes, (torch.arange(count) % classes).sort().values):
-        means = retrieval(one.repeat(count, 1), labels, ("recall_at_1", "precision_at_1", "r_precision", "map_at_r")).means
-        assert set(means.values()) == {0.0}
+def test_equal_embeddings_never_score(name, classes):
+    score = retrieval(torch.ones(60, 8), torch.arange(60) % classes, (name,), gallery_classes=2).means[name]
+    if name == "f1":  # one cluster has every pair of a class in it
+        same = (60 / classes - 1) / 59
+        assert score == pytest.approx(2 * same / (1 + same))
+    else:
+        assert score == pytest.approx(float(name in COSINES), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_classes_at_right_angles_score_one(name):
+    best = {"negative_cosine": 0.0, "precision_at_5": 4 / 5, "precision_at_8": 4 / 8}  # a query has four matches
+    labels = torch.arange(30) % 6
+    score = retrieval(torch.eye(8)[labels], labels, (name,), gallery_classes=4).means[name]
+    assert score == pytest.approx(best.get(name, 1.0))
 
 
 @pytest.mark.parametrize("value", [0.0, math.nan, math.inf])
 def test_embeddings_that_are_no_direction_score_zero(value):
-    means = retrieval(torch.full((40, 8), value), torch.arange(40) % 4, EVERY).means
+    means = retrieval(torch.full((40, 8), value), torch.arange(40) % 4, PER_QUERY, gallery_classes=2).means
     assert set(means.values()) == {0.0}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_one_embedding_that_is_not_a_number_spoils_no_other(name):
+    embeddings, labels = CASES["clustered"]
+    spoilt = embeddings.clone()
+    spoilt[3, 0] = math.nan
+    result, whole = retrieval(spoilt, labels, (name,)), retrieval(embeddings, labels, (name,))
+    assert result.means[name] == pytest.approx(whole.means[name], abs=0.2 if name in CLUSTERING else 0.1)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_score_depends_on_no_generator_and_moves_none(name):
+    embeddings, labels = CASES["many"]
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    one = retrieval(embeddings, labels, (name,), gallery_classes=5)
+    drawn = torch.rand(1).item(), np.random.rand()  # noqa: NPY002
+    two = retrieval(embeddings, labels, (name,), gallery_classes=5)
+    assert one.means == two.means
+    assert all(torch.equal(one.queries[key], two.queries[key]) for key in one.queries)
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    assert drawn == (torch.rand(1).item(), np.random.rand())  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_metric_has_a_mean_and_all_but_clusterings_a_value_per_scored_query(name):
+    result = retrieval(*CASES["lonely"], (name,))
+    assert list(result.means) == [name]
+    assert [len(values) for values in result.queries.values()] == ([] if name in CLUSTERING else [27])
 
 
 def test_a_query_never_finds_itself_even_among_duplicates():
@@ -198,32 +169,48 @@ def test_recall_never_falls_with_k_and_reaches_one(case):
     means = retrieval(embeddings, labels, tuple(f"recall_at_{k}" for k in ks)).means
     values = [means[f"recall_at_{k}"] for k in ks]
     assert values == sorted(values)
-    assert values[0] < values[-1] == 1
+    assert values[-1] == 1
+    assert values[0] < 1 or case in ("one class", "clustered")
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("block_bytes", [1, 60 * 8 * 7, 60 * 8 * 59])
-def test_the_size_of_a_block_does_not_matter(monkeypatch, case, block_bytes):
-    embeddings, labels = CASES[case]
-    whole = retrieval(embeddings, labels, EVERY)
-    monkeypatch.setattr(ranking, "BLOCK_BYTES", block_bytes)
-    parts = retrieval(embeddings, labels, EVERY)
-    assert all(torch.equal(whole.queries[name], parts.queries[name]) for name in EVERY)
-    assert whole.means == parts.means
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cosines_and_the_triplets_are_what_a_large_sample_of_triplets_tends_to(seed):
+    embeddings, labels = data(seed, count=90, classes=4)
+    result = retrieval(embeddings, labels, ("triplet_accuracy", *COSINES))
+    rng, unit = np.random.default_rng(seed), torch.nn.functional.normalize(embeddings).numpy()
+    anchors = rng.choice(result.scored.numpy(), 5_000)
+    positives = [rng.choice(np.flatnonzero((labels.numpy() == labels[a].item()) & (np.arange(90) != a))) for a in anchors]
+    negatives = [rng.choice(np.flatnonzero(labels.numpy() != labels[a].item())) for a in anchors]
+    near, far = (unit[anchors] * unit[positives]).sum(1), (unit[anchors] * unit[negatives]).sum(1)
+    sampled = {"triplet_accuracy": (near > far).mean(), "positive_cosine": near.mean(), "negative_cosine": far.mean()}
+    assert result.means == pytest.approx(sampled, abs=0.03)
 
 
-def test_no_metric_sees_the_length_of_an_embedding_or_the_order_of_the_images():
-    embeddings, labels = CASES["random"]
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+def test_with_one_class_there_is_nothing_to_compare_with():
+    result = retrieval(*CASES["one class"], ("triplet_accuracy", "negative_cosine"))
+    assert result.means == {"triplet_accuracy": 0.0, "negative_cosine": 0.0}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_metric_sees_the_length_of_an_embedding(name):
+    embeddings, labels = CASES["many"]
     lengths = torch.linspace(0.1, 10, len(labels), dtype=torch.float64)[:, None]
-    means = retrieval(embeddings, labels, EVERY).means
-    assert retrieval((embeddings * lengths)[order], labels[order], EVERY).means == pytest.approx(means, rel=1e-6)
+    mean = retrieval(embeddings, labels, (name,), gallery_classes=5).means
+    assert retrieval(embeddings * lengths, labels, (name,), gallery_classes=5).means == pytest.approx(mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", PER_QUERY)
+def test_no_metric_sees_the_order_of_the_images_or_the_numbers_of_the_classes(name):
+    embeddings, labels = CASES["many"]
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    mean = retrieval(embeddings, labels, (name,), gallery_classes=5).means
+    assert retrieval(embeddings[order], 10**9 + 3 * labels[order], (name,), gallery_classes=5).means == pytest.approx(mean, rel=1e-6)
 
 
 def test_raw_pixels_of_sketches_find_a_match_for_17_of_100_queries():
-    sketches = load("sketches")
-    rows = sketches.ids(sketches.test)
-    pixels, labels = torch.from_numpy(sketches.images[rows]).flatten(1).float(), torch.from_numpy(sketches.labels[rows])
+    listed, images = index(Origin("sketches")), DATASETS["sketches"].pixels()
+    rows = listed.ids(listed.test)
+    pixels, labels = torch.from_numpy(images[rows]).flatten(1).float(), torch.from_numpy(listed.labels[rows])
     recall = retrieval(pixels, labels - labels.min(), ("recall_at_1",)).means["recall_at_1"]
     assert 0.165 < recall < 0.18
     neighbours = NearestNeighbors(n_neighbors=1, metric="cosine", algorithm="brute").fit(pixels.numpy()).kneighbors(return_distance=False)
@@ -237,8 +224,19 @@ def test_the_k_of_a_listed_metric_must_be_a_number(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_metric_that_is_listed_is_accepted(name):
+def test_a_metric_that_is_listed_is_accepted_also_of_pooled_features(name):
     assert check_metric(name) == name
+    assert check_metric(f"pooled_{name}") == f"pooled_{name}"
+    assert feature_of(name) == ("embedding", name)
+    assert feature_of(f"pooled_{name}") == ("pooled", name)
+
+
+def test_a_name_is_checked_without_torch_or_scikit_learn():
+    code = (
+        "import sys; from trainables.metrics.retrieval import check_metric as ask; ask('nmi'); print({'torch', 'sklearn'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    assert done.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize(
@@ -248,8 +246,22 @@ def test_a_metric_that_is_listed_is_accepted(name):
         ("recal_at_1", "recall_at_K"),
         ("recall_at_0", "recall_at_K"),
         ("precision", "r_precision"),
+        ("matched_recall_at_0", "matched_recall_at_K"),
+        ("triplet_acuracy", "triplet_accuracy"),
     ],
 )
 def test_a_metric_that_is_not_is_answered_with_the_near_one(name, near):
     with pytest.raises(ValueError, match=f"^Unknown metric '{name}'. Did you mean '{near}'"):
+        check_metric(name)
+
+
+@pytest.mark.parametrize("name", ["pooled_recall_at_K", "pooled_matched_recall_at_K"])
+def test_the_k_of_a_pooled_metric_must_be_a_number_too(name):
+    with pytest.raises(ValueError, match=f"^{name} needs a number in the place of K, as in {name[:-1]}1"):
+        check_metric(name)
+
+
+@pytest.mark.parametrize("name", ["pooled_", "pooled_pooled_nmi", "pooled_map"])
+def test_pooled_does_not_make_a_metric(name):
+    with pytest.raises(ValueError, match=r"^Unknown metric"):
         check_metric(name)

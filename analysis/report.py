@@ -17,6 +17,7 @@ from analysis.answer import answer
 from analysis.exports import ranking_frame, ranking_markdown, title
 from analysis.tables import HONEST, METRICS, SETTING_AXES, Ranking
 from analysis.tracking import StudyRows, redact
+from search_spaces import Value, text
 from trainables.contract import PIXELS, PUBLISHED
 
 OUTCOMES = ("finished", "stopped early", "diverged", "failed", "unfinished")
@@ -115,9 +116,9 @@ def _searched(cell: pd.DataFrame) -> Searched | None:
     if tried.empty:
         return None
     scores = tried.reindex(columns=["trial", "select/best"]).set_index("trial")["select/best"].astype(float)
-    first: dict[str, float] = next(iter(tried.loc[tried["trial"] == PUBLISHED, "setting"]), {})
-    chosen: dict[str, float] = next(iter(final["setting"]), {})
-    values = [(name, _short(first.get(name)), _short(chosen.get(name))) for name in {**first, **chosen}]
+    first: dict[str, Value] = next(iter(tried.loc[tried["trial"] == PUBLISHED, "setting"]), {})
+    chosen: dict[str, Value] = next(iter(final["setting"]), {})
+    values = [(name, _written(first.get(name)), _written(chosen.get(name))) for name in {**first, **chosen}]
     ended = [_outcome(row) for _, row in tried.iterrows()]
     return Searched(
         loss=str(cell["loss"].iloc[0]),
@@ -132,6 +133,10 @@ def _searched(cell: pd.DataFrame) -> Searched | None:
 def _outcome(row: pd.Series[Any]) -> str:
     known = row.get("outcome")
     return known if known in OUTCOMES else "failed" if row["status"] == "FAILED" else "unfinished"
+
+
+def _written(value: Value | None) -> str:
+    return "–" if value is None else text(value)
 
 
 def _short(value: float | None, form: str = ".3g") -> str:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from search_spaces import Value
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
@@ -251,6 +253,16 @@ def _runs(client: MlflowClient, study: str) -> list[Run]:
 def _trial_row(run: Run) -> dict[str, Any]:
     tags = {k: v for k, v in run.data.tags.items() if not k.startswith("mlflow.")}
     info = {"run_id": run.info.run_id, "status": run.info.status, "start": run.info.start_time, "end": run.info.end_time}
-    setting = {k.removeprefix(SETTING): float(v) for k, v in run.data.params.items() if k.startswith(SETTING)}
+    setting = {k.removeprefix(SETTING): _value(v) for k, v in run.data.params.items() if k.startswith(SETTING)}
     row = {**tags, **info, "setting": setting, **run.data.metrics}
     return row | {"seed": int(tags["seed"]), "peeks": tags["peeks"] == "True", "embedding_size": int(tags["embedding_size"])}
+
+
+def _value(text: str) -> Value:
+    """A param as it was before MLflow made it a text."""
+    if text in ("True", "False"):
+        return text == "True"
+    try:
+        return float(text)
+    except ValueError:
+        return text

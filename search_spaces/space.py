@@ -57,6 +57,11 @@ class Range:
     def ends(self) -> tuple[Value, Value]:
         return self.low, self.high
 
+    def nearest(self, value: object) -> Value:
+        """The valid value that is meant, as far as one can tell."""
+        number = float(value) if isinstance(value, (int, float)) else self.low
+        return min(max(float(round(number)) if self.integer else number, self.low), self.high)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -76,6 +81,10 @@ class Choice:
 
     def ends(self) -> tuple[Value, Value]:
         return self.options[0], self.options[-1]
+
+    def nearest(self, value: object) -> Value:
+        near = get_close_matches(str(value), [str(option) for option in self.options], n=1, cutoff=0)
+        return next(option for option in self.options if str(option) == near[0])
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,11 @@ class LossSpace:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "defaults", {name: param.paper for name, param in self.params.items()})
+
+
+def text(value: Value) -> str:
+    """A value as people write it."""
+    return str(value) if isinstance(value, (bool, str)) else f"{value:.4g}"
 
 
 def pick(table: Mapping[str, T], name: str, what: str) -> T:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from itertools import pairwise, product
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
-from search_spaces import LOSSES, Range, pick
+from search_spaces import LOSSES, Choice, LossSpace, Range, Value, find_card, pick, text
 from study.keys import Keys
 from study.protocols import PROTOCOLS, Divides
 from study.strategies import STRATEGIES
@@ -29,7 +29,6 @@ class StudyConfig(Keys):
     def _check_names(self) -> Self:
         for names, table, what in (
             (self.dataset, DATASETS, "dataset"),
-            (self.losses, LOSSES, "loss"),
             (self.protocols, PROTOCOLS, "protocol"),
             ((self.strategy,), STRATEGIES, "strategy"),
             ((self.pooling,), POOLINGS, "pooling"),
@@ -37,6 +36,8 @@ class StudyConfig(Keys):
         ):
             for name in names:
                 pick(table, name, what)
+        for name in self.losses:
+            find_card(name)
         for name in self.backbone:
             if not find_backbone(name).head:
                 raise ValueError(f"{name} cannot be trained; every study has it as a baseline already.")
@@ -60,15 +61,19 @@ class StudyConfig(Keys):
     @model_validator(mode="after")
     def _check_settings(self) -> Self:
         for loss, values in self.settings.items():
-            card = pick(LOSSES, loss, "loss")
+            card = find_card(loss)
+            if loss not in self.losses:
+                raise ValueError(f"settings has values for {loss}, which is not among the losses of this study; add it, or leave them out.")
             for key, value in values.items():
                 param = pick(card.params, key, f"parameter of {loss}")
                 if value not in param.domain:
-                    raise ValueError(f"{loss}'s {key} is defined from {param.domain}, but got {value:g}; its paper has {param.paper:g}.")
+                    near = text(param.domain.nearest(value))
+                    paper = text(param.paper)
+                    raise ValueError(f"{loss}'s {key} is {param.domain}, but got {text(value)}; use {near}, or its paper's {paper}.")
                 if self.strategy != "fixed" and value not in param.search:
                     raise ValueError(
-                        f"{loss}'s {key} is searched from {param.search}, but would start at {value:g}; "
-                        "start inside, or set strategy=fixed."
+                        f"{loss}'s {key} is searched in {param.search}, but would start at {text(value)}; "
+                        f"start at {text(param.search.nearest(value))}, or set strategy=fixed."
                     )
         return self
 
@@ -80,6 +85,8 @@ class StudyConfig(Keys):
             raise ValueError(f"batch_size={self.batch_size} must be a multiple of images_per_class={self.images_per_class}; use {near}.")
         if self.warm_up >= self.epochs:
             raise ValueError(f"warm_up={self.warm_up} must end before the last of epochs={self.epochs}.")
+        for loss in self.losses:
+            self._check_batch(loss, find_card(loss))
         if self.batch_size // self.images_per_class < 2:
             raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
         if self.crop_scale[1] > 1:
@@ -93,6 +100,16 @@ class StudyConfig(Keys):
         for dataset, name in product(self.dataset, self.protocols):
             self.splits(dataset, name)
         return self
+
+    def _check_batch(self, loss: str, card: LossSpace) -> None:
+        kind = self.batches or card.batches
+        if kind == "triplets" and self.batch_size < 6:
+            raise ValueError(f"{loss} takes batches of triplets, two at least, but got batch_size={self.batch_size}; use 6 or more.")
+        if kind in ("balanced", "mined") and card.per_class and self.batch_size % card.per_class:
+            near = max(2, round(self.batch_size / card.per_class)) * card.per_class
+            raise ValueError(f"{loss} is defined for {card.per_class} images of each class, but batch_size={self.batch_size}; use {near}.")
+        if self.batches == "triplets" and card.batches != "triplets" and card.per_class:
+            raise ValueError(f"{loss} is defined for {card.per_class} images of each class, which batches of triplets do not have.")
 
     def notices(self) -> list[str]:
         """What a reader should know though nothing is wrong."""
@@ -144,13 +161,13 @@ class StudyConfig(Keys):
     def searched(self, cell: Cell) -> bool:
         return self.strategy != "fixed" and self.protocol(cell.protocol).searches
 
-    def published(self, loss: str) -> dict[str, float]:
+    def published(self, loss: str) -> dict[str, Value]:
         """The published setting, with what `settings` puts in its place: flat keys."""
-        return {f"loss.{key}": cast("float", value) for key, value in {**LOSSES[loss].defaults, **self.settings.get(loss, {})}.items()}
+        return {f"loss.{key}": value for key, value in {**find_card(loss).defaults, **self.settings.get(loss, {})}.items()}
 
-    def space(self, loss: str) -> dict[str, Range]:
+    def space(self, loss: str) -> dict[str, Range | Choice]:
         """What a searcher may try for this loss: flat keys."""
-        return {f"loss.{key}": cast("Range", param.search) for key, param in LOSSES[loss].params.items()}
+        return {f"loss.{key}": param.search for key, param in find_card(loss).params.items()}
 
     def rungs(self) -> list[int]:
         """Epochs at which early stopping may end a search trial."""
@@ -176,7 +193,7 @@ class StudyConfig(Keys):
             parts = [cell.dataset] * (len(self.dataset) > 1) + [cell.backbone]
         return "/".join([*parts, cell.loss] + ([cell.protocol] if cell.protocol in self.protocols else []))
 
-    def spec(self, cell: Cell, phase: Phase, seed: int, setting: Mapping[str, float]) -> TrialSpec:
+    def spec(self, cell: Cell, phase: Phase, seed: int, setting: Mapping[str, Value]) -> TrialSpec:
         """One trial. A search trial's splits hold no test class."""
         splits = self.splits(cell.dataset, cell.protocol)
         if phase == "search":

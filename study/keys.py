@@ -35,7 +35,7 @@ class Keys(BaseModel):
     embedding_size: Sizes = Field(description="dimensions of the embedding")
     losses: Names = Field(description="the losses to compare")
     protocols: Names = Field(description="how classes are divided, and so how numbers are chosen")
-    settings: dict[str, dict[str, float]] = Field({}, description="by loss: values in place of the published ones")
+    settings: dict[str, dict[str, bool | float | str]] = Field({}, description="by loss: values in place of the published ones")
     val_fraction: float = Field(0.1, gt=0, lt=1, description="fixed_validation: share of the train classes held out, two at least")
     split_seed: int = Field(0, ge=0, description="fixed_validation: which classes are held out")
 
@@ -63,6 +63,8 @@ class Keys(BaseModel):
 
     epochs: int = Field(ge=1, description="of every trial that is not stopped")
     batch_size: int = Field(ge=2, description="images per step, over all workers")
+    batches: Literal["balanced", "random", "triplets", "mined"] | None = Field(None, description="of all losses; empty: as its card says")
+    mine_every: int = Field(1, ge=1, description="mined batches: epochs between two looks for the hardest neighbours")
     images_per_class: int = Field(ge=2, description="in a balanced batch")
     steps_per_epoch: int | None = Field(None, ge=1, description="empty: ceil(train images / batch_size)")
     optimizer: str = Field("adamw", description="adamw, adam, rmsprop or sgd")

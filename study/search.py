@@ -9,7 +9,7 @@ from ray import cloudpickle
 from ray.tune.search import Searcher
 
 from study.config import StudyConfig
-from study.strategies import STRATEGIES, Strategy
+from study.strategies import STRATEGIES, Setting, Strategy
 from trainables.contract import Cell, TrialSpec
 
 SCORE = "score"
@@ -23,8 +23,8 @@ class CellSearch:
     strategy: Strategy
     to_search: int
     to_finish: list[int]  # seeds of final trials not started yet
-    best: tuple[float, int, dict[str, float]]  # selection score, minus the trial's number, setting: of equals the earlier wins
-    searching: dict[str, tuple[int, dict[str, float]]] = field(default_factory=dict)  # trial id -> number, setting
+    best: tuple[float, int, Setting]  # selection score, minus the trial's number, setting: of equals the earlier wins
+    searching: dict[str, tuple[int, Setting]] = field(default_factory=dict)  # trial id -> number, setting
     tried: int = 0
 
     @property

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from random import Random as Rng
 from typing import Any, Protocol
 
-from search_spaces import Range
+from search_spaces import Choice, Range, Value
 
-Setting = dict[str, float]
-Space = Mapping[str, Range]  # flat keys: {"loss.margin": Range(0, 1)}
+Setting = dict[str, Value]
+Space = Mapping[str, Range | Choice]  # flat keys: {"loss.margin": Range(0, 1)}
 
 
 class Strategy(Protocol):
@@ -51,12 +51,14 @@ class Random:
         if not self.started:
             self.started = True
             return self.first
-        return {key: self._draw(range_) for key, range_ in self.space.items()}
+        return {key: self._draw(domain) for key, domain in self.space.items()}
 
-    def _draw(self, range_: Range) -> float:
-        if range_.log:
-            return math.exp(self.rng.uniform(math.log(range_.low), math.log(range_.high)))
-        return self.rng.uniform(range_.low, range_.high)
+    def _draw(self, domain: Range | Choice) -> Value:
+        if isinstance(domain, Choice):
+            return self.rng.choice(domain.options)
+        if domain.log:
+            return domain.nearest(math.exp(self.rng.uniform(math.log(domain.low), math.log(domain.high))))
+        return domain.nearest(self.rng.uniform(domain.low, domain.high))
 
     def complete(self, trial_id: str, score: float | None) -> None:
         pass
@@ -68,10 +70,10 @@ class HyperOpt:
     about = "tree of Parzen estimators: the published setting, a random start, then near what was good"
 
     def __init__(self, space: Space, *, first: Setting, trials: int, seed: int) -> None:
-        from ray import tune
         from ray.tune.search.hyperopt import HyperOptSearch
 
-        domain: dict[str, Any] = {key: tune.loguniform(r.low, r.high) if r.log else tune.uniform(r.low, r.high) for key, r in space.items()}
+        self.space = space
+        domain = {key: _tune(part) for key, part in space.items()}
         # HyperOpt's own start of 20 would make a search of 8 purely random.
         start = min(20, max(2, trials // 3))
         self.search = HyperOptSearch(
@@ -86,10 +88,19 @@ class HyperOpt:
     def suggest(self, trial_id: str) -> Setting:
         setting = self.search.suggest(trial_id)
         assert setting is not None
-        return {key: float(value) for key, value in setting.items()}
+        return {key: value if isinstance(self.space[key], Choice) else self.space[key].nearest(value) for key, value in setting.items()}
 
     def complete(self, trial_id: str, score: float | None) -> None:
         self.search.on_trial_complete(trial_id, None if score is None else {"score": score}, error=score is None)
+
+
+def _tune(domain: Range | Choice) -> Any:
+    """The same in Tune's words; whole numbers are rounded afterwards."""
+    from ray import tune
+
+    if isinstance(domain, Choice):
+        return tune.choice(list(domain.options))
+    return tune.loguniform(domain.low, domain.high) if domain.log else tune.uniform(domain.low, domain.high)
 
 
 STRATEGIES: dict[str, type[Strategy]] = {"hyperopt": HyperOpt, "random": Random, "fixed": Fixed}

@@ -1,11 +1,19 @@
 """One global batch per step, the same for any number of workers; each rank takes its part."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Rows = NDArray[np.int64]
+NEIGHBOURS = 10  # kept of every image
+NEIGHBOUR_BLOCK = 1024  # images whose similarities to all others are held at a time
 
 
 def balanced(labels: Rows, rng: np.random.Generator, *, size: int, per_class: int) -> Iterator[Rows]:
@@ -76,6 +84,21 @@ def _with_neighbours(seed: Rows, neighbours: Rows, rng: np.random.Generator, siz
     fresh = candidates[~np.isin(candidates, seed)]
     _, first = np.unique(fresh, return_index=True)
     return np.concatenate([seed, fresh[np.sort(first)][: size - len(seed)]])
+
+
+def hardest_neighbours(embeddings: Tensor, labels: Tensor) -> Rows:
+    """For every row the rows of other classes that are most similar to it, nearest first: what mined batches are filled with."""
+    import torch
+    from torch.nn import functional as F
+
+    with torch.no_grad():
+        unit = F.normalize(embeddings)
+        found = []
+        for rows in torch.split(torch.arange(len(unit), device=unit.device), NEIGHBOUR_BLOCK):
+            similarity = (unit[rows] @ unit.T).masked_fill_(labels[rows, None] == labels, -torch.inf)
+            found.append(similarity.topk(min(NEIGHBOURS, len(unit)), dim=1).indices)
+        neighbours: Rows = torch.cat(found).cpu().numpy()
+    return neighbours
 
 
 def _refill(queue: Rows, fresh: Rows, size: int) -> Rows:

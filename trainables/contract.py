@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from search_spaces.space import Value
+
 Phase = Literal["search", "final"]
 Rule = Literal["best-on-test", "selected-on-validation", "untrained"]
 ARTIFACTS = ("best.pt", "queries.csv")  # the files that a final trial leaves
@@ -87,6 +89,8 @@ class Training:
     epochs: int
     batch_size: int
     images_per_class: int
+    batches: str | None  # None: the kind that the loss's card says
+    mine_every: int  # mined batches: epochs between two looks for the hardest neighbours
     steps_per_epoch: int | None  # None: ceil(train images / batch size)
     optimizer: str
     learning_rate: float
@@ -116,7 +120,7 @@ class TrialSpec:
     look: Look
     design: Design
     training: Training
-    setting: Mapping[str, float] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
+    setting: Mapping[str, Value] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
 
     def __post_init__(self) -> None:
         if self.phase == "search" and any(split.test for split in self.splits):
@@ -160,11 +164,13 @@ class EpochRow:
     seconds: float
     done: bool
     diverged: bool = False
+    train: Mapping[str, float] = field(default_factory=dict)  # why: what the loss sees of the last batches
 
     def metrics(self) -> dict[str, float]:
         """Flat and finite, as trackers want it."""
         flat = {"select/best": self.best, "seconds": self.seconds}
         flat |= {"train/loss": self.loss} if self.loss is not None else {}
+        flat |= {f"train/{name}": value for name, value in self.train.items()}
         flat |= {f"select/{name}": value for name, value in self.select.items()}
         if len(self.folds) > 1:
             flat |= {f"fold{i}/select/{name}": value for i, fold in enumerate(self.folds) for name, value in fold.items()}

@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from search_spaces import LOSSES
-from trainables.batches import BATCHES, share
+from search_spaces import find_card
+from trainables.batches import BATCHES, hardest_neighbours, share
 from trainables.contract import PIXELS, UNTRAINED, Split, TrialSpec
 from trainables.crops import draws
 from trainables.datasets.pixels import Dataset
 from trainables.gather import gather
 from trainables.images import Images, ahead
-from trainables.losses import BUILDERS, Objective
+from trainables.losses import Objective, find_builder
+from trainables.losses.diagnostics import look
 from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
 from trainables.networks.network import Network, build
 from trainables.networks.weights import weights_path
@@ -41,7 +42,9 @@ class Fit:
         training = spec.training
         self.train = self.images(split.train)
         self.targets = torch.from_numpy(np.unique(self.train.labels, return_inverse=True)[1]).to(self.device)  # 0..C-1 in this split
-        self.card = LOSSES[spec.cell.loss]
+        self.card = find_card(spec.cell.loss)
+        self.neighbours: NDArray[np.int64] | None = None  # of each train image, when batches are mined
+        self.diagnostics: dict[str, float] = {}  # of the last epoch
         self.objective = _build_objective(spec, classes=len(split.train)).to(self.device)
         parts = groups(
             self.network,
@@ -65,24 +68,29 @@ class Fit:
         """The mean loss; not finite if training diverged, which ends the epoch at once."""
         training = self.spec.training
         set_learning_rates(self.optimizer, epoch, step=training.lr_step, gamma=training.lr_gamma, warm_up=training.warm_up)
+        batches = self._batches(epoch)
         self.network.train()
-        total = 0.0
-        for images, targets in self._batches(epoch):
+        total, shares = 0.0, []
+        for images, targets in batches:
             loss = self._step(images, targets)
             if not np.isfinite(loss):
                 return loss
             total += loss
+            shares.append(self.objective.tuple_share())
+        known = [share for share in shares if share is not None]
+        self.diagnostics = look(*self._last) | ({"tuple_share": sum(known) / len(known)} if known else {})
         return total / self.steps()
 
     def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """This rank's part of every batch of the epoch, augmented: pixels and targets."""
         training, key = self.spec.training, (self.spec.seed, self.fold, epoch)
-        batches = BATCHES[self.card.batches](
-            self.train.labels,
-            np.random.default_rng(key),
-            size=training.batch_size,
-            per_class=training.images_per_class,
-        )
+        kind = training.batches or self.card.batches
+        options: dict[str, Any] = {"size": training.batch_size, "per_class": self.card.per_class or training.images_per_class}
+        if kind == "mined":
+            if epoch > 1 and (epoch - 2) % training.mine_every == 0:
+                self.neighbours = hardest_neighbours(self.embed(self.train)["embedding"], self.targets)
+            options["neighbours"] = self.neighbours
+        batches = BATCHES[kind](self.train.labels, np.random.default_rng(key), **options)
         looks = draws((*key, 1), len(self.data.pixels))
 
         def ready(batch: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
@@ -96,6 +104,7 @@ class Fit:
         embeddings = self.parallel(images).float()
         if self.world > 1:  # folds that are divided between workers stay apart
             embeddings, targets = gather(embeddings), gather(targets)
+        self._last = embeddings.detach(), targets
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -139,6 +148,7 @@ class Fit:
             "network": self.network.state_dict(),
             "loss": self.objective.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "neighbours": None if self.neighbours is None else torch.from_numpy(self.neighbours),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -146,6 +156,7 @@ class Fit:
         if self.spec.cell.loss != UNTRAINED:
             self.objective.load_state_dict(state["loss"])
             self.optimizer.load_state_dict(state["optimizer"])
+            self.neighbours = None if state["neighbours"] is None else state["neighbours"].numpy()
 
 
 def _build_network(spec: TrialSpec, channels: int) -> Network:
@@ -167,6 +178,6 @@ def _build_objective(spec: TrialSpec, *, classes: int) -> Objective:
     params = {key.removeprefix("loss."): value for key, value in spec.setting.items() if key.startswith("loss.")}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        objective = BUILDERS[spec.cell.loss](classes, spec.cell.embedding_size, **params)
+        objective = find_builder(spec.cell.loss)(classes, spec.cell.embedding_size, **params)
     objective.seed = spec.seed
     return objective

@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import math
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -55,6 +56,7 @@ class Learner:
             seconds=time.perf_counter() - started,
             done=diverged or number >= self.spec.training.epochs,
             diverged=diverged,
+            train={} if diverged else self._diagnostics(),
         )
         self.rows.append(row)
         return row
@@ -101,6 +103,12 @@ class Learner:
             fit.load(saved)
         self.best = [tuple(best) for best in state["best"]]
         self.rows = [EpochRow(**row) for row in state["rows"]]
+
+    def _diagnostics(self) -> dict[str, float]:
+        """The mean over the splits of what is a number in all of them."""
+        names = self.fits[0].diagnostics
+        means = {name: fmean(fit.diagnostics.get(name, math.nan) for fit in self.fits) for name in names}
+        return {name: value for name, value in means.items() if math.isfinite(value)}
 
     def _selection(self, folds: list[dict[str, float]]) -> float:
         return fmean(fold[self.spec.training.select_metric] for fold in folds)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from search_spaces import LOSSES, pick
-from study.commands import FAIRTRIAL, Json, one_sentence
+from search_spaces import LOSSES, LossSpace, find_card, pick, text
+from study.commands import FAIRTRIAL, Json, one_sentence, terminal
 from study.config import RECALLS
 from study.presets import PRESETS
 from study.protocols import PROTOCOLS
@@ -25,17 +25,12 @@ MORE = {
 
 
 def _losses() -> dict[str, Entry]:
-    return {
-        name: {
-            "about": card.about,
-            "cite": card.cite,
-            "kind": card.kind,
-            "batches": card.batches,
-            "note": card.note,
-            "params": {key: asdict(param) for key, param in card.params.items()},
-        }
-        for name, card in LOSSES.items()
-    }
+    return {name: _card(card) for name, card in LOSSES.items()}
+
+
+def _card(card: LossSpace) -> Entry:
+    entry = {key: value for key, value in asdict(card).items() if key not in ("params", "defaults")}
+    return entry | {"params": {key: asdict(param) for key, param in card.params.items()}}
 
 
 def _datasets() -> dict[str, Entry]:
@@ -82,11 +77,22 @@ KINDS: dict[str, Callable[[], dict[str, Entry]]] = {
 
 def show(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=", ".join(KINDS))],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="one loss: its whole card")] = None,
     as_json: Json = False,
 ) -> None:
-    """List losses, datasets, backbones, protocols, presets, metrics or strategies."""
+    """List losses, datasets, backbones, protocols, presets, metrics or strategies; `list losses NAME` shows one card in full."""
     with one_sentence():
         entries = pick(KINDS, kind, "list")()
+        if name and kind != "losses":
+            raise ValueError(f"Only losses have cards; `fairtrial list {kind}` shows all there is to say.")
+        if name:
+            card = find_card(name)
+            entries = {name: _card(card)}
+    if name and not as_json:
+        from study.cards import print_card
+
+        print_card(terminal(), name, card)
+        return
     if as_json:
         print(json.dumps(entries, indent=1))
         return
@@ -102,7 +108,8 @@ def show(
 
 
 def _published(name: str, entry: Entry) -> str:
-    return f"{entry['cite']}; published setting: " + "  ".join(f"{key}={param['paper']:g}" for key, param in entry["params"].items())
+    setting = "  ".join(f"{key}={text(param['paper'])}" for key, param in entry["params"].items())
+    return f"{entry['cite']}; {entry['kind']}; published setting: {setting}"
 
 
 def _state(name: str, entry: Entry) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import asdict
 
+from search_spaces import text
 from study.commands import Json, Name, Sets, Smoke, Source, one_sentence
 from study.preflight import check_place
 from study.sources import resolve
@@ -45,7 +46,7 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
     console.print("\nFirst settings (the first is the published one; later ones depend on results, so only a few can be shown)")
     for cell in (cell for cell in cells if cell.search_trials):
         for number, setting in enumerate(cell.first_settings):
-            shown = "  ".join(f"{key.removeprefix('loss.')}={value:.4g}" for key, value in setting.items())
+            shown = "  ".join(f"{key.removeprefix('loss.')}={text(value)}" for key, value in setting.items())
             console.print(f"{'' if number else cell.label:<30}  {shown}", soft_wrap=True, markup=False)
     console.print(
         f"\n{totals['cells']} cells, {totals['search_trials']} search trials, {totals['final_trials']} final trials, "

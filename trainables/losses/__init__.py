@@ -1,5 +1,6 @@
 """Loss builders by name: each takes exactly what its card lists."""
 
+from search_spaces import find_own, pick
 from trainables.losses import classification, nca, pair, proxy, triplet
 from trainables.losses.objective import Builder, Objective
 
@@ -11,4 +12,10 @@ BUILDERS: dict[str, Builder] = {
     **classification.BUILDERS,
 }
 
-__all__ = ["BUILDERS", "Objective"]
+
+def find_builder(name: str) -> Builder:
+    """Ours, or that of a loss of your own: package.module:NAME."""
+    return find_own(name).build if ":" in name else pick(BUILDERS, name, "loss")
+
+
+__all__ = ["BUILDERS", "Objective", "find_builder"]

@@ -1,0 +1,38 @@
+"""Losses by name: one of ours, or one of your own as package.module:NAME."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from search_spaces.losses import LOSSES
+from search_spaces.space import LossSpace, pick
+
+
+@dataclass(frozen=True)
+class OwnLoss:
+    """What package.module:NAME must be: a card, and build(classes, size, *, the card's parameters) -> trainables.losses.Objective."""
+
+    card: LossSpace
+    build: Callable[..., Any]
+
+
+def find_card(name: str) -> LossSpace:
+    """The card of a loss. ValueError: there is none of that name."""
+    return find_own(name).card if ":" in name else pick(LOSSES, name, "loss (or package.module:NAME)")
+
+
+def find_own(name: str) -> OwnLoss:
+    """Your own loss. Modules beside the place where the program was started are found, too."""
+    module, _, attribute = name.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"The loss '{name}' must be package.module:NAME, but it cannot be imported: {error}.") from None
+    if not isinstance(found, OwnLoss):
+        raise ValueError(f"{name} must be an OwnLoss(card, build), but it is a {type(found).__name__}.")
+    return found

@@ -135,9 +135,9 @@ class LossSpace:
     batches: BatchKind
     about: str
     params: Mapping[str, Param]
-    similarities: tuple[Similarity, ...]  # thesis table 1
-    mining: str  # "none", or which tuples of the batch count
-    reduction: str  # over what the mean (or sum) goes
+    similarities: tuple[Similarity, ...] = ()  # thesis table 1; empty: not in it
+    mining: str = "none"  # or which tuples of the batch count
+    reduction: str = ""  # over what the mean (or sum) goes
     network: str = ""  # of its paper (thesis table 2); empty: not printed there
     size: int | None = None  # of the embeddings in its paper
     normalize: bool = True  # whether the raw vector is normalised before the loss

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from trainables_helpers import SPLIT, search, sketches
+from trainables_helpers import FEW, SPLIT, search, sketches
 
 from search_spaces import LOSSES
 from trainables.contract import UNTRAINED, Split, TrialSpec
@@ -56,7 +56,7 @@ def test_every_parameter_moves_in_the_first_step(loss):
     assert moved(before, weights(fit)) == set(before)
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_warm_up_leaves_the_trunk_exactly_as_it_is_and_moves_everything_else(loss):
     fit = make(search(loss, warm_up=2))
     before = weights(fit)
@@ -67,7 +67,7 @@ def test_warm_up_leaves_the_trunk_exactly_as_it_is_and_moves_everything_else(los
     assert moved(before, weights(fit)) == set(before)
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_learning_rates_equal_those_of_torchs_step_lr(loss):
     fit = make(search(loss, lr_step=2, lr_gamma=0.3, warm_up=1, learning_rate=1e-3))
     reference = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
@@ -84,14 +84,14 @@ def test_learning_rates_equal_those_of_torchs_step_lr(loss):
         schedule.step()
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_weight_decay_is_for_the_network_only(loss):
     decay = {group["name"]: group["weight_decay"] for group in make(search(loss, weight_decay=0.05)).optimizer.param_groups}
     assert decay.pop("loss", 0.0) == 0
     assert decay == {"trunk": 0.05, "head": 0.05}
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_one_step_equals_the_same_step_written_out(loss):
     """Normalised embeddings of the augmented images, targets counted from 0 in this split, torch's plain AdamW."""
     spec = search(loss, steps_per_epoch=1, learning_rate=1e-3, weight_decay=0.1)
@@ -125,12 +125,12 @@ def test_one_step_equals_the_same_step_written_out(loss):
 
 @pytest.mark.parametrize(("batch_size", "steps"), [(20, 36), (700, 2), (720, 1), (721, 1)])
 def test_an_epoch_is_as_many_batches_as_cover_the_training_images(batch_size, steps):
-    for loss in NAMES:
+    for loss in FEW:
         assert make(search(loss, steps_per_epoch=None, batch_size=batch_size)).steps() == steps
     assert make(search(steps_per_epoch=5)).steps() == 5
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_an_epoch_is_fixed_by_seed_fold_and_number_and_by_nothing_drawn_outside(loss):
     def after(noise: int = 0, *, seed: int = 0, fold: int = 0, epoch: int = 1) -> dict[str, torch.Tensor]:
         torch.manual_seed(noise)
@@ -146,7 +146,7 @@ def test_an_epoch_is_fixed_by_seed_fold_and_number_and_by_nothing_drawn_outside(
     assert moved(first, after(seed=1))
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_batches_and_looks_are_each_drawn_anew_for_every_seed_fold_and_epoch(loss, monkeypatch):
     rows_seen, looks_seen = set(), set()
 
@@ -168,7 +168,7 @@ def test_folds_of_one_seed_start_from_the_same_weights():
     assert not moved(weights(make(search("proxy_anchor"), fold=0)), weights(make(search("proxy_anchor"), fold=1)))
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_a_state_continues_exactly_where_it_was_saved(loss):
     fit, other = make(search(loss)), make(search(loss, seed=0))
     fit.train_epoch(1)
@@ -178,7 +178,7 @@ def test_a_state_continues_exactly_where_it_was_saved(loss):
     assert not moved(weights(fit), weights(other))
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", FEW)
 def test_a_loss_that_is_not_finite_ends_the_epoch_at_once(loss, monkeypatch):
     fit = make(search(loss, steps_per_epoch=10))
     calls = []
@@ -260,3 +260,28 @@ def test_clipped_gradients_move_an_sgd_step_no_further(clip):
     fit.train_epoch(1)
     steps = torch.cat([(value - before[name]).flatten() for name, value in weights(fit).items()])
     assert 0 < steps.norm() <= 1.01e-6 * (1 if "clip_norm" in clip else len(steps) ** 0.5)
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_an_epoch_says_why_it_was_good_or_bad(loss):
+    fit = make(search(loss))
+    fit.train_epoch(1)
+    assert {"positive_similarity", "negative_similarity", "spread"} <= set(fit.diagnostics)
+    assert 0 <= fit.diagnostics["spread"] <= 1.0001
+    assert 0 <= fit.diagnostics.get("tuple_share", 0) <= 1
+
+
+def test_mined_batches_hold_the_hardest_neighbours_of_the_last_epoch_and_survive_a_checkpoint():
+    fit, other = (make(search("contrastive", batches="mined", mine_every=2, steps_per_epoch=2)) for _ in range(2))
+    fit.train_epoch(1)
+    assert fit.neighbours is None
+    fit.train_epoch(2)
+    first = fit.neighbours
+    labels = fit.train.labels
+    assert (labels[first] != labels[:, None]).all()
+    other.load(copy.deepcopy(fit.state()))
+    assert (other.neighbours == first).all()
+    assert fit.train_epoch(3) == other.train_epoch(3)
+    assert fit.neighbours is first  # looked for every second epoch
+    fit.train_epoch(4)
+    assert fit.neighbours is not first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,10 @@ def test_the_tree_lists_every_file_with_its_own_first_sentence() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_printed_command_is_one_the_command_line_takes(command: str, tmp_path: Path) -> None:
+def test_every_printed_command_is_one_the_command_line_takes(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "mylosses.py").write_text(README.split("```python\n# mylosses.py\n")[1].split("```")[0])
     for name in "abcdefgh":
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.jpg").touch()

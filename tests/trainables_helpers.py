@@ -10,6 +10,8 @@ from search_spaces import LOSSES, Choice, Param, Value
 from trainables.contract import UNTRAINED, Cell, Design, EpochRow, Look, Origin, Split, Training, TrialSpec
 from trainables.datasets.pixels import Dataset, load
 
+# One loss of each sort: over pairs, triplets, proxies and classes; mined and not; with weights and draws of its own; raw and normalised.
+FEW = ("contrastive", "margin", "multi_similarity", "n_pair", "proxy_anchor", "softmax", "triplet", "triplet_p_norm")
 SPLIT = Split(train=tuple(range(12)), select=tuple(range(12, 16)), test=tuple(range(100, 106)))
 METRICS = ("recall_at_1", "recall_at_4", "precision_at_4", "r_precision", "map_at_r")
 

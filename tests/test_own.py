@@ -1,0 +1,68 @@
+"""A loss of the user's own, found by package.module:NAME."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trainables_helpers import search, sketches
+
+from search_spaces import find_card, find_own
+from study.sources import resolve
+from trainables.fit import Fit
+from trainables.losses import find_builder
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+EXAMPLE = re.search(r"```python\n(# mylosses\.py\n.*?)```", README, flags=re.DOTALL)[1]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the README's example in it, as the place where the program is started."""
+    (tmp_path / "mylosses.py").write_text(EXAMPLE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    sys.modules.pop("mylosses", None)
+
+
+def test_the_readmes_example_is_ten_lines_and_trains(here: Path) -> None:
+    assert len([line for line in EXAMPLE.splitlines() if line.strip() and not line.startswith(("#", "from"))]) <= 10
+    card = find_card("mylosses:LOSS")
+    spec = search("contrastive")
+    cell = type(spec.cell)(**{**spec.cell.__dict__, "loss": "mylosses:LOSS"})
+    spec = type(spec)(**{**spec.__dict__, "cell": cell, "setting": {f"loss.{key}": value for key, value in card.defaults.items()}})
+    fit = Fit(spec, spec.splits[0], sketches())
+    assert fit.train_epoch(1) > 0
+    assert find_builder("mylosses:LOSS") is find_own("mylosses:LOSS").build
+
+
+def test_a_study_takes_it_by_name_and_its_settings_too(here: Path) -> None:
+    config = resolve("quickstart", sets=["losses=mylosses:LOSS,triplet", "settings.mylosses:LOSS.margin=0.3"]).config
+    assert config.losses == ("mylosses:LOSS", "triplet")
+    assert config.published("mylosses:LOSS") == {"loss.margin": 0.3}
+    assert set(config.space("mylosses:LOSS")) == {"loss.margin"}
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nowhere:LOSS", "cannot be imported: No module named 'nowhere'"),
+        ("mylosses:LOST", "cannot be imported"),
+        ("mylosses:build", "must be an OwnLoss(card, build), but it is a function"),
+    ],
+)
+def test_what_is_no_loss_is_one_sentence(here: Path, name: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        find_card(name)
+
+
+def test_the_console_script_finds_it_beside_the_place_where_it_was_started(here: Path) -> None:
+    words = [sys.executable, "-m", "study", "list", "losses", "mylosses:LOSS"]
+    environment = {"PYTHONPATH": str(Path(__file__).parent.parent), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "margin" in done.stdout

@@ -21,7 +21,7 @@ class OwnLoss:
 
 def find_card(name: str) -> LossSpace:
     """The card of a loss. ValueError: there is none of that name."""
-    return find_own(name).card if ":" in name else pick(LOSSES, name, "loss (or package.module:NAME)")
+    return find_own(name).card if ":" in name else pick(LOSSES, name, "loss")
 
 
 def find_own(name: str) -> OwnLoss:

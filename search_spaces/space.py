@@ -143,6 +143,7 @@ class LossSpace:
     normalize: bool = True  # whether the raw vector is normalised before the loss
     per_class: int | None = None  # images per class that the loss is defined for; None: the study's
     couples: bool = True  # whether the loss of one sample depends on the other samples of the batch
+    memory: bool = False  # whether a cross-batch memory can wrap it
     decay: bool = False  # whether weight decay applies to the loss's own weights
     note: str = ""
     defaults: dict[str, Value] = field(init=False)

@@ -64,6 +64,7 @@ class Keys(BaseModel):
     epochs: int = Field(ge=1, description="of every trial that is not stopped")
     batch_size: int = Field(ge=2, description="images per step, over all workers")
     batches: Literal["balanced", "random", "triplets", "mined"] | None = Field(None, description="of all losses; empty: as its card says")
+    memory: int = Field(0, ge=0, description="embeddings of earlier batches that a loss sees, too (cross-batch memory); 0: none")
     mine_every: int = Field(1, ge=1, description="mined batches: epochs between two looks for the hardest neighbours")
     images_per_class: int = Field(ge=2, description="in a balanced batch")
     steps_per_epoch: int | None = Field(None, ge=1, description="empty: ceil(train images / batch_size)")

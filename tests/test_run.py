@@ -15,6 +15,7 @@ from rich.console import Console
 from trees import folders
 
 from analysis.tracking import StudyRows, TrackingError, read_study
+from search_spaces import LOSSES
 from study import run_study
 from study.config import StudyConfig, make
 from study.live import View
@@ -163,3 +164,11 @@ def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(local_ray: No
     measured = read_study(done.tracking_uri, "photos").trials
     final = measured[measured["phase"] == "final"]
     assert {"test/recall_at_8", "test/nmi", "test/pooled_recall_at_1", "test/matched_recall_at_1"} <= set(final.columns)
+
+
+@pytest.mark.timeout(400)
+def test_every_loss_of_the_catalogue_trains_and_is_in_the_table(local_ray: None, folder: Path) -> None:
+    config = small(folder, name="catalogue", losses=sorted(LOSSES), protocols=["default"], strategy="fixed")
+    done = run_study(config, view=Watching(config))
+    assert (done.failed, done.interrupted) == (0, False)
+    assert {row.loss for row in done.rankings[0].rows} == set(LOSSES)

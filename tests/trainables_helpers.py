@@ -20,6 +20,7 @@ TRAINING = Training(
     batch_size=20,
     images_per_class=5,
     batches=None,
+    memory=0,
     mine_every=1,
     steps_per_epoch=2,
     optimizer="adamw",

@@ -90,6 +90,7 @@ class Training:
     batch_size: int
     images_per_class: int
     batches: str | None  # None: the kind that the loss's card says
+    memory: int  # embeddings of earlier batches that the loss sees, too; 0: none
     mine_every: int  # mined batches: epochs between two looks for the hardest neighbours
     steps_per_epoch: int | None  # None: ceil(train images / batch size)
     optimizer: str

@@ -20,6 +20,7 @@ from trainables.gather import gather
 from trainables.images import Images, ahead
 from trainables.losses import Objective, find_builder
 from trainables.losses.diagnostics import look
+from trainables.losses.memory import remember
 from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
 from trainables.networks.network import Network, build
 from trainables.networks.weights import weights_path
@@ -180,4 +181,6 @@ def _build_objective(spec: TrialSpec, *, classes: int) -> Objective:
         torch.manual_seed(spec.seed)
         objective = find_builder(spec.cell.loss)(classes, spec.cell.embedding_size, **params)
     objective.seed = spec.seed
+    if spec.training.memory:
+        remember(objective, spec.cell.embedding_size, memory=spec.training.memory)
     return objective

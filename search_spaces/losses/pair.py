@@ -16,6 +16,7 @@ CONTRASTIVE = LossSpace(
     year=2006,
     kind="pair",
     batches="balanced",
+    memory=True,
     about="Pulls equal pairs together; pushes different pairs below a cosine of margin (thesis 2.15).",
     params={
         "margin": Param(paper=0.5, thesis=0.5, search=UNIT, domain=COSINE, unit="cosine"),
@@ -35,6 +36,7 @@ CONTRASTIVE_EUCLIDEAN = LossSpace(
     year=2006,
     kind="pair",
     batches="balanced",
+    memory=True,
     about="Pulls equal pairs below a distance of pos_margin and pushes different ones beyond neg_margin (reality check).",
     params={
         "pos_margin": Param(
@@ -54,6 +56,7 @@ SNR_CONTRASTIVE = LossSpace(
     year=2019,
     kind="pair",
     batches="balanced",
+    memory=True,
     about="Contrastive on var(a - b) / var(a), with the vectors' sums held at zero (reality check).",
     params={
         "pos_margin": Param(paper=0, reality=0.326, search=UNIT,          domain=Range(-2, 100), unit="noise to signal"),
@@ -154,6 +157,7 @@ MULTI_SIMILARITY_NO_MINER = LossSpace(
     year=2019,
     kind="pair",
     batches="balanced",
+    memory=True,
     about="multi_similarity over all pairs of the batch (reality check, MS without miner).",
     params={
         "margin": Param(paper=0.5, reality=0.56, search=UNIT, domain=COSINE, unit="cosine"),
@@ -195,6 +199,7 @@ CIRCLE = LossSpace(
     year=2020,
     kind="pair",
     batches="balanced",
+    memory=True,
     about="Weighs each pair by how far it is from its optimum, 1 + margin or -margin (reality check).",
     params={
         "margin": Param(paper=0.4, search=Range(0.05, 0.8), domain=UNIT, unit="cosine"),

@@ -34,6 +34,7 @@ TRIPLET_EUCLIDEAN = LossSpace(
     year=2015,
     kind="triplet",
     batches="balanced",
+    memory=True,
     about="All triplets of the batch, by Euclidean distance (reality check).",
     params={
         "margin": Param(
@@ -145,6 +146,7 @@ ANGULAR = LossSpace(
     year=2017,
     kind="triplet",
     batches="balanced",
+    memory=True,
     about="Bounds the angle at the negative of every triangle, all negatives in a log-sum-exp (reality check).",
     params={
         "alpha": Param(paper=45, search=Range(20, 60), domain=Range(1, 89), unit="degrees", note="The library's default is 40 degrees."),

@@ -110,9 +110,7 @@ class StudyConfig(Keys):
             raise ValueError(f"{loss} is defined for {card.per_class} images of each class, but batch_size={self.batch_size}; use {near}.")
         if self.memory and not card.memory:
             able = ", ".join(name for name, each in LOSSES.items() if each.memory)
-            raise ValueError(
-                f"memory={self.memory} is for losses over tuples without a miner, which {loss} is not; leave it out, or compare {able}."
-            )
+            raise ValueError(f"memory={self.memory} is for losses over tuples without a miner, not {loss}; leave it out, or take {able}.")
         if 0 < self.memory < self.batch_size:
             raise ValueError(f"memory={self.memory} must hold a batch at least; use {self.batch_size} or more.")
         if self.batches == "triplets" and card.batches != "triplets" and card.per_class:

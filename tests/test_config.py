@@ -37,7 +37,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"settings": {"triplet": {"margn": 0.1}}}, "Unknown parameter of triplet 'margn'. Did you mean 'margin'?"),
     (
         {"settings": {"triplet": {"margin": 1.5}}},
-        "is searched in 0.01 to 1, log, but would start at 1.5; start at 1, or set strategy=fixed.",
+        "is searched in 0.01 to 1, log, but would start at 1.5; start at 1",
     ),
     ({"settings": {"triplet": {"margin": float("nan")}}}, "settings.triplet.margin=nan"),
     ({"losses": ["fast_ap"], "settings": {"fast_ap": {"bins": 10.5}}}, "use 10, or its paper's 10"),

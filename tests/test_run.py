@@ -160,7 +160,7 @@ def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(local_ray: No
     done = run_study(config, view=Watching(config))
     assert (done.failed, done.interrupted) == (0, False)
     (row,) = done.rankings[0].rows
-    assert 0 <= row.validation["recall_at_1"].mean <= 1
+    assert 0 <= row.validation["recall_at_1"].value <= 1
     measured = read_study(done.tracking_uri, "photos").trials
     final = measured[measured["phase"] == "final"]
     assert {"test/recall_at_8", "test/nmi", "test/pooled_recall_at_1", "test/matched_recall_at_1"} <= set(final.columns)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,11 @@ def find_own(name: str) -> OwnLoss:
         sys.path.insert(0, here)
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # a module of the user's may raise anything
         raise ValueError(f"The loss '{name}' must be package.module:NAME, but it cannot be imported: {error}.") from None
     if not isinstance(found, OwnLoss):
         raise ValueError(f"{name} must be an OwnLoss(card, build), but it is a {type(found).__name__}.")
+    taken = {each.name for each in signature(found.build).parameters.values() if each.kind is each.KEYWORD_ONLY}
+    if taken != set(found.card.params):
+        raise ValueError(f"The builder of {name} must take its card's {sorted(found.card.params)} after a *, but takes {sorted(taken)}.")
     return found

@@ -14,8 +14,11 @@ for _name, _value in {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
 }.items():
     os.environ.setdefault(_name, _value)
+if "FAIRTRIAL_DATA" in os.environ:  # workers may run in other folders
+    os.environ["FAIRTRIAL_DATA"] = os.path.abspath(os.environ["FAIRTRIAL_DATA"])
 
 __all__ = ["StudyConfig", "run_study"]
 

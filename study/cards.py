@@ -27,7 +27,7 @@ def print_card(console: Console, name: str, card: LossSpace) -> None:
         console.print(f"  {what:<14} {fact}", highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     shown = [source for source in SOURCES if any(getattr(param, source) is not None for param in card.params.values())]
-    for column in ("parameter", *shown, "searched", "unit"):
+    for column in ("parameter", *("default" if source == "paper" else source for source in shown), "searched", "unit"):
         table.add_column(column)
     for key, param in card.params.items():
         cited = dict(param.cited())
@@ -38,6 +38,5 @@ def print_card(console: Console, name: str, card: LossSpace) -> None:
     for key, note in notes:
         if note:
             console.print(f"\n{key + ': ' if key else ''}{note}", highlight=False, style="dim")
-    console.print(
-        "\ncode: released code if it differs; thesis: its table 4; found: its table 15; reality: the reality check on CUB.", style="dim"
-    )
+    console.print("\ndefault: the paper's value unless a note says otherwise; code: released code where it differs;", style="dim")
+    console.print("thesis: its table 4; found: its table 15; reality: the reality check on CUB.", style="dim")

@@ -69,7 +69,7 @@ class StudyConfig(Keys):
                 if value not in param.domain:
                     near = text(param.domain.nearest(value))
                     paper = text(param.paper)
-                    raise ValueError(f"{loss}'s {key} is {param.domain}, but got {text(value)}; use {near}, or its paper's {paper}.")
+                    raise ValueError(f"{loss}'s {key} is {param.domain}, but got {text(value)}; use {near}, or its default {paper}.")
                 if self.strategy != "fixed" and value not in param.search:
                     raise ValueError(
                         f"{loss}'s {key} is searched in {param.search}, but would start at {text(value)}; "
@@ -91,10 +91,15 @@ class StudyConfig(Keys):
             raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
         if self.crop_scale[1] > 1:
             raise ValueError(f"crop_scale is a share of the image's area, 1 at most, but got {self.crop_scale[1]:g}.")
-        if self.data_root and not any(DATASETS[name].needs_root for name in self.dataset):
-            raise ValueError(f"data_root is for image_folder and csv, not for {', '.join(self.dataset)}; leave it out.")
+        for key in ("data_root", "train_classes", "test_classes"):
+            if getattr(self, key) and not any(DATASETS[name].needs_root for name in self.dataset):
+                raise ValueError(f"{key} is for image_folder and csv, not for {', '.join(self.dataset)}; leave it out.")
+        if self.exclude and len(self.dataset) > 1:
+            raise ValueError("exclude names files of one dataset, but the study has several; run them as studies of their own.")
         for dataset, backbone in product(self.dataset, self.backbone):
             size = self.look(dataset, backbone).image_size
+            if self.crop == "shifted" and self.max_shift >= size:
+                raise ValueError(f"max_shift={self.max_shift} would move images of {size} pixels out of sight; use {size // 4} or less.")
             if not DATASETS[dataset].pixels and size > self.cache_size:
                 raise ValueError(f"cache_size={self.cache_size} must not be below image_size={size}; use cache_size={-(-size * 8 // 7)}.")
         for dataset, name in product(self.dataset, self.protocols):
@@ -113,8 +118,10 @@ class StudyConfig(Keys):
             raise ValueError(f"memory={self.memory} is for losses over tuples without a miner, not {loss}; leave it out, or take {able}.")
         if 0 < self.memory < self.batch_size:
             raise ValueError(f"memory={self.memory} must hold a batch at least; use {self.batch_size} or more.")
-        if self.batches == "triplets" and card.batches != "triplets" and card.per_class:
-            raise ValueError(f"{loss} is defined for {card.per_class} images of each class, which batches of triplets do not have.")
+        if card.batches == "triplets" != kind:
+            raise ValueError(f"{loss} reads its batches as anchor, positive, negative; batches={kind} does not hold them: leave it out.")
+        if card.per_class and kind != "balanced":
+            raise ValueError(f"{loss} is defined for {card.per_class} images of each class, which batches={kind} lacks: leave it out.")
 
     def notices(self) -> list[str]:
         """What a reader should know though nothing is wrong."""
@@ -258,7 +265,9 @@ def _sentence(error: ValidationError) -> str:
     """pydantic's first complaint as one sentence."""
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ")
-    key = ".".join(str(part) for part in first["loc"])
+    key = ".".join(str(part) for part in first["loc"][:3])
+    if first["loc"][:1] == ("settings",) and len(first["loc"]) > 3:  # one complaint for each type that a value may have
+        return f"{key}={first['input']!r}: a finite number, true, false or a name is needed."
     if first["type"] == "missing":
         return f"The key '{key}' has no value; a study needs one."
     return message if first["type"] == "value_error" else f"{key}={first['input']!r}: {message}."

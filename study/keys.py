@@ -1,5 +1,6 @@
 """Every key of a study: its type, its default and what it means."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -98,6 +99,12 @@ class Keys(BaseModel):
         if not 0 < pair[0] <= pair[1]:
             raise ValueError(f"A range goes from a smaller to a larger number above 0, but got {pair[0]:g} to {pair[1]:g}.")
         return pair
+
+    @field_validator("data_root", "weights")
+    @classmethod
+    def _absolute(cls, path: str | None) -> str | None:
+        """A trial runs in a folder of its own, where a relative path would lead nowhere."""
+        return path if path in (None, "imagenet", "none") else str(Path(str(path)).expanduser().absolute())
 
     @field_validator("name")
     @classmethod

@@ -66,9 +66,16 @@ def _parse(item: str) -> tuple[list[str], Any]:
     if not found or not key.strip():
         raise ValueError(f"--set takes key=value, but got '{item}'.")
     try:
-        return key.strip().split("."), yaml.safe_load(text)
+        return _path(key.strip()), yaml.safe_load(text)
     except yaml.YAMLError:
-        return key.strip().split("."), text
+        return _path(key.strip()), text
+
+
+def _path(key: str) -> list[str]:
+    """settings.LOSS.NAME; the name of a loss of one's own has dots in it."""
+    head, _, rest = key.partition(".")
+    loss, _, last = rest.rpartition(".")
+    return [head, loss, last] if head == "settings" and loss else key.split(".")
 
 
 def _place(values: dict[str, Any], path: list[str], value: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -9,7 +11,9 @@ from study.config import StudyConfig
 from study.preflight import PreflightError
 from trainables.datasets.catalogue import index
 from trainables.datasets.pixels import decode_once
-from trainables.networks.weights import fetch_weights
+from trainables.fetch import home
+from trainables.networks.backbones import find_backbone
+from trainables.networks.weights import IMAGENET, NONE, fetch_weights, load_weights
 
 
 def stage(config: StudyConfig, console: Console | None = None) -> None:
@@ -20,11 +24,13 @@ def stage(config: StudyConfig, console: Console | None = None) -> None:
     with Progress(*columns, console=console or Console(quiet=True), transient=True) as bars:
         for backbone in config.backbone:
             fetch_weights(backbone, config.weights, _Stage(bars, f"Fetching the weights of {backbone}"))
+            if config.weights not in (IMAGENET, NONE):
+                load_weights(find_backbone(backbone).build(3)[0], Path(config.weights))  # a file that does not fit is told now
         for dataset in config.dataset:
             try:
                 decode_once(config.origin(dataset), config.cache_size, _Stage(bars, f"Decoding {dataset}, once for this machine"))
             except OSError as error:
-                raise PreflightError(error.strerror or str(error)) from None
+                raise PreflightError(f"Images cannot be decoded into {home()} ({error}); set FAIRTRIAL_DATA to a better place.") from None
 
 
 class _Stage:

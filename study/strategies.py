@@ -56,6 +56,8 @@ class Random:
     def _draw(self, domain: Range | Choice) -> Value:
         if isinstance(domain, Choice):
             return self.rng.choice(domain.options)
+        if domain.integer and not domain.log:
+            return float(self.rng.randint(int(domain.low), int(domain.high)))
         if domain.log:
             return domain.nearest(math.exp(self.rng.uniform(math.log(domain.low), math.log(domain.high))))
         return domain.nearest(self.rng.uniform(domain.low, domain.high))
@@ -100,7 +102,10 @@ def _tune(domain: Range | Choice) -> Any:
 
     if isinstance(domain, Choice):
         return tune.choice(list(domain.options))
-    return tune.loguniform(domain.low, domain.high) if domain.log else tune.uniform(domain.low, domain.high)
+    if domain.log:
+        return tune.loguniform(domain.low, domain.high)
+    half = 0.499 if domain.integer else 0.0  # so that the ends are as likely as the rest
+    return tune.uniform(domain.low - half, domain.high + half)
 
 
 STRATEGIES: dict[str, type[Strategy]] = {"hyperopt": HyperOpt, "random": Random, "fixed": Fixed}

@@ -142,13 +142,16 @@ def test_a_study_that_mlflow_already_knows_leaves_nothing_behind(folder: Path, w
     assert not (folder / "wrecked").exists()
 
 
-def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(local_ray: None, folder: Path, tmp_path: Path) -> None:
+def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(
+    local_ray: None, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     photos = folders(tmp_path / "meine Fotos 写真", [f"Käfer {letter}" for letter in "abcdefgh"], images=4)
     config = small(
         folder,
         name="photos",
         dataset="image_folder",
-        data_root=str(photos),
+        data_root=photos.name,  # below the place where the program was started
         backbone="resnet18",
         image_size=32,
         pooling="gap+gmp",

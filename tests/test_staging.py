@@ -52,7 +52,7 @@ def test_a_disk_that_is_full_is_a_place_that_cannot_run_a_study(config, photos, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pixels, "_write", full)
-    with pytest.raises(PreflightError, match=r"need about .* GB in .*, which is full; set FAIRTRIAL_DATA"):
+    with pytest.raises(PreflightError, match=r"Images cannot be decoded into .* No space left on device\); set FAIRTRIAL_DATA"):
         stage(config(dataset="image_folder", data_root=str(photos)))
 
 

@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 from trainables.datasets import catalogue
 
-FERRARIS = [  # classes 97 to 101 of 196, in the official order; the border lies behind the FF Coupe
+FERRARIS = [  # in the official order, which is not the alphabet's
     "FIAT 500 Convertible 2012",
     "Ferrari FF Coupe 2012",
     "Ferrari California Convertible 2012",

@@ -19,16 +19,23 @@ NEIGHBOUR_BLOCK = 1024  # images whose similarities to all others are held at a 
 def balanced(labels: Rows, rng: np.random.Generator, *, size: int, per_class: int) -> Iterator[Rows]:
     """Endless batches of size // per_class classes, per_class images each; every class once before any comes again.
 
-    A class with fewer images gives some of them twice.
+    A class with fewer images gives each of them once before any of them again.
     """
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    order = np.argsort(labels, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
     wanted = min(size // per_class, len(members))
     queue = np.empty(0, dtype=np.int64)
     while True:
         if len(queue) < wanted:
             queue = _refill(queue, rng.permutation(len(members)), wanted)
         chosen, queue = queue[:wanted], queue[wanted:]
-        yield np.concatenate([rng.choice(members[c], per_class, replace=len(members[c]) < per_class) for c in chosen])
+        yield np.concatenate([_some(members[c], per_class, rng) for c in chosen])
+
+
+def _some(members: Rows, count: int, rng: np.random.Generator) -> Rows:
+    if len(members) >= count:
+        return rng.choice(members, count, replace=False)
+    return np.concatenate([rng.permutation(members) for _ in range(-(-count // len(members)))])[:count]
 
 
 def random(labels: Rows, rng: np.random.Generator, *, size: int, per_class: int) -> Iterator[Rows]:
@@ -96,7 +103,7 @@ def hardest_neighbours(embeddings: Tensor, labels: Tensor) -> Rows:
         found = []
         for rows in torch.split(torch.arange(len(unit), device=unit.device), NEIGHBOUR_BLOCK):
             similarity = (unit[rows] @ unit.T).masked_fill_(labels[rows, None] == labels, -torch.inf)
-            found.append(similarity.topk(min(NEIGHBOURS, len(unit)), dim=1).indices)
+            found.append(similarity.topk(min(NEIGHBOURS, int((labels != labels.mode().values).sum())), dim=1).indices)
         neighbours: Rows = torch.cat(found).cpu().numpy()
     return neighbours
 

@@ -30,7 +30,7 @@ SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
 
 
 class Fit:
-    """Everything random in it is keyed by (seed, fold, epoch), so a state holds no generator and ranks agree."""
+    """Everything random in it is keyed by seed, fold, epoch or step, so a state holds no generator and ranks agree."""
 
     def __init__(self, spec: TrialSpec, split: Split, data: Dataset, *, fold: int = 0, rank: int = 0, world: int = 1) -> None:
         self.spec, self.split, self.fold, self.rank, self.world = spec, split, fold, rank, world
@@ -53,6 +53,7 @@ class Fit:
             learning_rate=training.learning_rate,
             head_learning_rate=training.head_learning_rate,
             weight_decay=training.weight_decay,
+            loss_decay=training.weight_decay if self.card.decay else 0.0,
         )
         self.optimizer = make(training.optimizer, parts, momentum=training.momentum)
         self.parallel: nn.Module = DistributedDataParallel(self.network) if world > 1 else self.network
@@ -117,13 +118,19 @@ class Fit:
         return [param for group in self.optimizer.param_groups for param in group["params"]]
 
     def embed(self, images: Images) -> dict[str, Tensor]:
-        """The raw embeddings, and the pooled features that the head made them from."""
+        """The raw embeddings, and the pooled features that the head made them from if a metric asks for them."""
         self.network.eval()
         size = max(1, SCORING_PIXELS // self.spec.look.image_size**2)
         rows = np.arange(len(images))
+        wanted = {feature_of(name)[0] for name in self.spec.training.metrics} | {"embedding"}
+        parts: dict[str, list[Tensor]] = {feature: [] for feature in sorted(wanted)}
         with torch.inference_mode():
-            pooled = torch.cat([self.network.pooled(images.plain(rows[i : i + size])) for i in range(0, len(rows), size)])
-            return {"embedding": self.network.head(pooled).float(), "pooled": pooled}
+            for i in range(0, len(rows), size):
+                pooled = self.network.pooled(images.plain(rows[i : i + size]))
+                found = {"embedding": self.network.head(pooled).float(), "pooled": pooled}
+                for feature, chunks in parts.items():
+                    chunks.append(found[feature])
+            return {feature: torch.cat(chunks) for feature, chunks in parts.items()}
 
     def score(self, images: Images) -> Retrieval:
         """Exact retrieval among these images: every one is a query against the others."""

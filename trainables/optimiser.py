@@ -42,14 +42,15 @@ def groups(
     learning_rate: float,
     head_learning_rate: float | None,
     weight_decay: float,
+    loss_decay: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """trunk, head, loss: every parameter that learns in exactly one. The loss's own weights are not decayed (our choice)."""
+    """trunk, head, loss: every parameter that learns in exactly one. The loss's own weights decay only where its card says so."""
     head_rate = learning_rate if head_learning_rate is None else head_learning_rate
     loss_rate = learning_rate if objective.weights_lr is None else objective.weights_lr
     wanted = [
         ("trunk", network.get_submodule("trunk"), learning_rate, weight_decay),
         ("head", network.get_submodule("head"), head_rate, weight_decay),
-        ("loss", objective, loss_rate, 0.0),
+        ("loss", objective, loss_rate, loss_decay),
     ]
     return [
         {"name": name, "params": params, "base_lr": rate, "lr": rate, "weight_decay": decay}

@@ -31,16 +31,18 @@ class Slot(tune.Trainable):
         return True
 
     def build(self) -> Learner:
+        from trainables.datasets.catalogue import index
         from trainables.datasets.pixels import load
         from trainables.learner import Learner
+        from trainables.networks.weights import fetch_weights
 
-        data = load(self.spec.origin, self.spec.look.cache_size)
-        if data.index.fingerprint != self.spec.fingerprint:
+        if index(self.spec.origin).fingerprint != self.spec.fingerprint:
             raise ValueError(
                 f"The images of {self.spec.cell.dataset} on this node are not those that the study was started with; "
                 "copy them with their times (rsync -a), or put them on storage that all nodes share."
             )
-        return Learner(self.spec, data)
+        fetch_weights(self.spec.cell.backbone, self.spec.design.weights)  # on this node, if it is another than the driver's
+        return Learner(self.spec, load(self.spec.origin, self.spec.look.cache_size))
 
     @property
     def learner(self) -> Learner:

@@ -13,7 +13,6 @@ BATCH_ALL_NCA = LossSpace(
     year=2017,
     kind="triplet",
     batches="balanced",
-    memory=True,
     about="log(1 + exp((S_an - S_ap) / temperature)) over all triplets of the batch (generalisation).",
     params={"temperature": TEMPERATURE},
     similarities=("positive",),

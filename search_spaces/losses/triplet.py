@@ -34,7 +34,6 @@ TRIPLET_EUCLIDEAN = LossSpace(
     year=2015,
     kind="triplet",
     batches="balanced",
-    memory=True,
     about="All triplets of the batch, by Euclidean distance (reality check).",
     params={
         "margin": Param(

@@ -109,7 +109,7 @@ def show(
 
 def _published(name: str, entry: Entry) -> str:
     setting = "  ".join(f"{key}={text(param['paper'])}" for key, param in entry["params"].items())
-    return f"{entry['cite']}; {entry['kind']}; published setting: {setting}"
+    return f"{entry['cite']}; {entry['kind']}; default: {setting}"
 
 
 def _state(name: str, entry: Entry) -> str:

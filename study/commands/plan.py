@@ -18,8 +18,9 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
         check_place(config)
     from study.planning import estimate, plan_cells
 
-    cells = plan_cells(config)
-    cost = estimate(config, slots=config.slots or os.cpu_count() or 1)
+    with one_sentence():
+        cells = plan_cells(config)
+        cost = estimate(config, slots=config.slots or os.cpu_count() or 1)
     totals = {
         "name": config.name,
         "cells": len(cells),

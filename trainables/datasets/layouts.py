@@ -109,9 +109,12 @@ def _cars_mirror(root: Path, train_classes: int) -> Listing:
     """train/ and test/ are the closed-set split; together they are the dataset. Image names repeat between the two."""
     folders = {place.name for half in ("train", "test") for place in _folders(root / half)}
     book = next((place / "names.csv" for place in (root, *root.parents[:2]) if (place / "names.csv").is_file()), None)
-    # The official order is that of names.csv. It is the alphabet's, but not among the Ferraris, where the border between class 98 and 99
-    # lies: the FF Coupe is the last class to train on, and the other three, which the alphabet puts first, are for testing.
-    names = _names(book) if book else sorted(folders, key=lambda name: name.replace("Ferrari FF", "Ferrari \0"))
+    if book is None:
+        raise ValueError(
+            f"{root} has no names.csv beside it, which holds the official order of the 196 classes (the alphabet's is another); "
+            "put the one that comes with the mirror there."
+        )
+    names = _names(book)
     order = {name.replace("/", "-"): label for label, name in enumerate(names)}  # 'Ram C/V' is the folder 'Ram C-V'
     if strange := folders ^ order.keys():
         raise ValueError(f"The folders in {root} and the names in {book} differ: '{min(strange)}' is in only one of them.")

@@ -50,7 +50,7 @@ def check_weights(backbone: str, weights: str) -> None:
 
 def fetch_weights(backbone: str, weights: str, progress: Progress | None = None) -> None:
     """Brings what 'imagenet' means to this node, once. ConnectionError: it could not; the sentence says where to put the file."""
-    if weights != IMAGENET:
+    if weights != IMAGENET or not find_backbone(backbone).head:
         return
     file, path = _published(backbone), home() / "weights" / _published(backbone).name
     path.parent.mkdir(parents=True, exist_ok=True)

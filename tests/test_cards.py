@@ -145,7 +145,7 @@ def test_a_card_says_who_what_and_which_batches(loss):
     assert card.about.endswith(".")
     assert card.batches in BATCHES
     assert card.params
-    assert card.similarities
+    assert card.similarities or card.kind in ("proxy", "classification")  # table 1 has none of these
     assert card.mining
     assert card.reduction
 

@@ -187,7 +187,7 @@ def test_a_loss_that_is_not_finite_ends_the_epoch_at_once(loss, monkeypatch):
         calls.append(1)
         return embeddings.sum() * (math.nan if len(calls) == 3 else 1.0)
 
-    monkeypatch.setattr(fit, "objective", broken)
+    monkeypatch.setattr(fit.objective, "forward", broken)
     assert math.isnan(fit.train_epoch(1))
     assert len(calls) == 3
 
@@ -195,7 +195,7 @@ def test_a_loss_that_is_not_finite_ends_the_epoch_at_once(loss, monkeypatch):
 def test_the_mean_loss_of_an_epoch_is_the_mean_of_its_steps(monkeypatch):
     fit = make(search(steps_per_epoch=4))
     values = iter([1.0, 2.0, 3.0, 10.0])
-    monkeypatch.setattr(fit, "objective", lambda embeddings, targets: embeddings.sum() * 0 + next(values))
+    monkeypatch.setattr(fit.objective, "forward", lambda embeddings, targets: embeddings.sum() * 0 + next(values))
     assert fit.train_epoch(1) == pytest.approx(4.0)
 
 

@@ -46,6 +46,7 @@ class Fit:
         self.card = find_card(spec.cell.loss)
         self.neighbours: NDArray[np.int64] | None = None  # of each train image, when batches are mined
         self.diagnostics: dict[str, float] = {}  # of the last epoch
+        self._last: tuple[Tensor, Tensor] | None = None  # embeddings and targets of the last step
         self.objective = _build_objective(spec, classes=len(split.train)).to(self.device)
         parts = groups(
             self.network,
@@ -72,15 +73,15 @@ class Fit:
         set_learning_rates(self.optimizer, epoch, step=training.lr_step, gamma=training.lr_gamma, warm_up=training.warm_up)
         batches = self._batches(epoch)
         self.network.train()
-        total, shares = 0.0, []
+        total = 0.0
+        self._shares: list[float] = []
         for images, targets in batches:
             loss = self._step(images, targets)
             if not np.isfinite(loss):
                 return loss
             total += loss
-            shares.append(self.objective.tuple_share())
-        known = [share for share in shares if share is not None]
-        self.diagnostics = look(*self._last) | ({"tuple_share": sum(known) / len(known)} if known else {})
+        self.diagnostics = look(*self._last) if self._last else {}
+        self.diagnostics |= {"tuple_share": sum(self._shares) / len(self._shares)} if self._shares else {}
         return total / self.steps()
 
     def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -106,8 +107,10 @@ class Fit:
         embeddings = self.parallel(images).float()
         if self.world > 1:  # folds that are divided between workers stay apart
             embeddings, targets = gather(embeddings), gather(targets)
-        self._last = embeddings.detach(), targets
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
+        self._last = embeddings.detach(), targets
+        if (share := self.objective.tuple_share()) is not None:
+            self._shares.append(share)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         clip(self._parameters(), norm=self.spec.training.clip_norm, value=self.spec.training.clip_value)

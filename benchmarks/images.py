@@ -130,6 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=768)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FAIRTRIAL_DATA"] = f"{folder}/cache"
@@ -142,7 +143,7 @@ def main() -> None:
         decode_once(Origin("image_folder", root), 256)
         seconds = time.perf_counter() - began
         print(f"{options.images} JPEGs of 500 x 375, decoded once in {seconds:.1f} s on {os.cpu_count()} cores; batches of {BATCH}")
-        for cores in (1, 2):
+        for cores in options.cores:
             on = sorted(os.sched_getaffinity(0))[:cores]
             tried: dict[str, list[float]] = {name: [] for name in roads(cores)}
             for _ in range(options.repeats):

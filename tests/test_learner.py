@@ -140,13 +140,13 @@ def test_a_search_trial_holds_no_test_classes_and_refuses_to_read_them():
 
 def broken_after(monkeypatch: pytest.MonkeyPatch, learner: Learner, steps: int) -> None:
     """The loss is not a number from here on."""
-    fit, real, calls = learner.fits[0], learner.fits[0].objective, []
+    fit, real, calls = learner.fits[0], learner.fits[0].objective.forward, []
 
     def objective(embeddings, targets):
         calls.append(1)
         return real(embeddings, targets) * (math.nan if len(calls) > steps else 1.0)
 
-    monkeypatch.setattr(fit, "objective", objective)
+    monkeypatch.setattr(fit.objective, "forward", objective)
 
 
 @pytest.mark.parametrize("steps", [0, 3])

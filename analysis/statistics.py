@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 
 DRAWS = 4000
 LEVEL = 0.95
+EQUAL = 1e-12  # shares that differ by less differ by rounding
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,10 @@ def interval(values: Floats, level: float = LEVEL) -> tuple[float, float]:
 
 
 def rank_intervals(means: Mapping[Key, Floats]) -> dict[Key, tuple[int, int]]:
-    """The ranks (1 is best) that each group holds in the middle 95 % of the worlds."""
+    """The ranks (1 is best) that each group holds in the middle 95 % of the worlds; equal groups share the ranks that they fill."""
     stacked = np.stack(list(means.values()))
-    ranks = (-stacked).argsort(axis=0).argsort(axis=0) + 1
-    low, high = np.quantile(ranks, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1, method="nearest")
+    best = np.stack([1 + (stacked > own + EQUAL).sum(axis=0) for own in stacked])
+    worst = np.stack([(stacked >= own - EQUAL).sum(axis=0) for own in stacked])
+    low = np.quantile(best, (1 - LEVEL) / 2, axis=1, method="nearest")
+    high = np.quantile(worst, (1 + LEVEL) / 2, axis=1, method="nearest")
     return {key: (int(low[i]), int(high[i])) for i, key in enumerate(means)}

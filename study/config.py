@@ -133,6 +133,10 @@ class StudyConfig(Keys):
                 found.append(
                     f"{dataset} has {fewest} classes to train on under {name}: a balanced batch holds {size} images, not {self.batch_size}."
                 )
+        for loss in self.losses:
+            own = find_card(loss).per_class
+            if own and own != self.images_per_class:
+                found.append(f"{loss} is defined for {own} images of each class and takes {own}, whatever images_per_class says.")
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]
 

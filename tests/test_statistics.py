@@ -78,3 +78,9 @@ def test_rank_intervals_separate_what_is_far_apart_and_join_what_is_close() -> N
 def test_the_same_rows_give_the_same_interval() -> None:
     group = {"x": sums(np.random.default_rng(6).random((3, 20)))}
     assert interval(bootstrap(group)["x"]) == interval(bootstrap(group)["x"])
+
+
+def test_equal_groups_share_the_ranks_that_they_fill() -> None:
+    worlds = np.random.default_rng(0).normal(0.5, 0.1, 1000)
+    spans = rank_intervals({"a": worlds, "b": worlds + 1e-16, "behind": worlds - 1})
+    assert spans == {"a": (1, 2), "b": (1, 2), "behind": (3, 3)}

@@ -85,7 +85,8 @@ def check(name: Name, root: Root = None) -> None:
         [f"{file}  ({reason})" for file, reason in found.broken.items()],
         shown=len(found.broken),
     )
-    console.print(f"\nReplace {'it' if len(found.broken) == 1 else 'them'}, or leave out of any study with\n")
+    them = "it" if len(found.broken) == 1 else "them"
+    console.print(f"\nReplace {them}, or leave {them} out of any study with\n")
     print(f"  {leave_out(list(found.broken))}")
     raise typer.Exit(BROKEN)
 

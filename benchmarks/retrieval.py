@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -130,13 +131,15 @@ def compete(shape: tuple[int, int, int], threads: int, turns: int) -> list[dict[
     context = multiprocessing.get_context("spawn")
     pipes = {name: context.Pipe() for name in CONTESTANTS}
     for name, (_, far) in pipes.items():
-        context.Process(target=contest, args=(name, shape, threads, far)).start()
+        context.Process(target=contest, args=(name, shape, threads, far), daemon=True).start()
+        far.close()  # so that a contestant that dies is noticed
     rows: list[dict[str, Answer]] = []
     for _ in range(turns):
         rows.append({})
         for name, (near, _) in pipes.items():
             near.send("go")
             rows[-1][name] = near.recv()
+            print(f"  {name}: {rows[-1][name].seconds:.1f} s", file=sys.stderr, flush=True)
     for near, _ in pipes.values():
         near.send("stop")
     return rows

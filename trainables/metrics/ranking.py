@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 BLOCK_BYTES = 256 * 2**20  # of one block of similarities; the product wants about a thousand queries at a time
-STRIPE_BYTES = 4 * 2**20  # of a block compared at a time, so that the answer stays in the cache
+STRIPE_BYTES = 32 * 2**20  # of a block compared at a time: little room, yet few ends at which threads wait, which is dear on a busy machine
 GROUP = 32  # rows seen only through the greatest of them until it is known to matter
 PICKING = 64  # similarities that can be streamed through in the time that picking one out takes
 LANES = 64  # a block as wide as a multiple of this is multiplied a third faster than one of odd width
@@ -116,7 +116,9 @@ def _ahead(others: Tensor, bars: Tensor, depth: int) -> Tensor:
     """How many others reach each bar, by whichever is cheaper; more than depth of them need not be counted."""
     if bars.shape[1] * len(others) <= PICKING * min(depth * GROUP, len(others)):
         return torch.stack([_count(others, bar) for bar in bars.T.contiguous()], dim=1)
-    return torch.searchsorted(-_nearest(others, depth), -bars, right=True)
+    some = LANES if 2 * depth * GROUP >= len(others) else len(bars)  # queries at a time: sorting takes several times their room
+    parts = zip(torch.split(others, some, dim=1), torch.split(bars, some), strict=True)
+    return torch.cat([torch.searchsorted(-_nearest(part, depth), -bar, right=True) for part, bar in parts])
 
 
 def _count(others: Tensor, bar: Tensor) -> Tensor:

@@ -42,11 +42,12 @@ def retrieval(embeddings: Tensor, labels: Tensor, metrics: tuple[str, ...], *, g
         raise ValueError(f"A gallery must hold at least two classes, or nothing can be mistaken in it, but got {gallery_classes=}.")
     unit, (classes, labels) = directions(embeddings), torch.unique(labels, return_inverse=True)
     scored = torch.nonzero(torch.bincount(labels)[labels] > 1).flatten()
+    size = min(gallery_classes or len(classes), len(classes))
     clustered = [name for name in metrics if _split(name)[0] not in SCORES]
-    dealt = [name for name in metrics if name.startswith("matched_") and (gallery_classes or len(classes)) < len(classes)]
+    dealt = [name for name in metrics if name.startswith("matched_") and size < len(classes)]
     values = _ranked(unit, labels, [name for name in metrics if name not in (*clustered, *dealt)])
     if dealt:
-        values |= _dealt(unit, labels, dealt, classes=gallery_classes or 0)
+        values |= _dealt(unit, labels, dealt, classes=size)
     queries = {name: values[name][scored] for name in metrics if name in values}
     means = dict.fromkeys(metrics, 0.0)
     if len(scored):

@@ -15,6 +15,7 @@ for _name, _value in {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # slots start side by side; the searcher hands out no more trials than there are slots
 }.items():
     os.environ.setdefault(_name, _value)
 if "FAIRTRIAL_DATA" in os.environ:  # workers may run in other folders

@@ -82,7 +82,10 @@ class Keys(BaseModel):
     metrics: Names = Field(("recall_at_1", "map_at_r"), description="measured on select and test classes")
     select_metric: str = Field("recall_at_1", description="chooses epochs and settings")
 
-    slots: int | None = Field(None, ge=1, description="trials at a time; empty: one per CPU of the cluster")
+    workers: int = Field(1, ge=1, description="Ray Train workers of each trial: DDP on one split, several splits are dealt out")
+    gpus_per_worker: float | None = Field(None, ge=0, description="a share or whole GPUs; empty: one if the cluster has any")
+    deterministic: bool = Field(False, description="the same bits on a GPU, too: slower, and some operations refuse")
+    slots: int | None = Field(None, ge=1, description="trials at a time; empty: as many as the cluster has room for")
     studies: str = Field("studies", description="folder for studies and the embedded MLflow")
     tracking_uri: str | None = Field(None, description="an MLflow server; empty: SQLite in the studies folder")
 
@@ -105,6 +108,13 @@ class Keys(BaseModel):
     def _absolute(cls, path: str | None) -> str | None:
         """A trial runs in a folder of its own, where a relative path would lead nowhere."""
         return path if path in (None, "imagenet", "none") else str(Path(str(path)).expanduser().absolute())
+
+    @field_validator("gpus_per_worker")
+    @classmethod
+    def _share_or_whole(cls, gpus: float | None) -> float | None:
+        if gpus and gpus > 1 and gpus != int(gpus):
+            raise ValueError(f"gpus_per_worker is a share of one GPU or a whole number, but got {gpus:g}; use {int(gpus)}.")
+        return gpus
 
     @field_validator("name")
     @classmethod

@@ -66,8 +66,9 @@ class Recorder(Callback):
             outcome = "stopped early"
         if spec.phase == "final":
             self.finals[str(spec.cell)].append(last["metrics"])
+        tags = {"outcome": outcome, "epochs": last["epoch"], "nodes": " ".join(last["nodes"])}
         files = [Path(trial.checkpoint.path, name) for name in ARTIFACTS] if spec.phase == "final" else []
-        self.tracker.end(trial.trial_id, "FINISHED", tags={"outcome": outcome, "epochs": last["epoch"]}, files=files)
+        self.tracker.end(trial.trial_id, "FINISHED", tags=tags, files=files)
         self._count(spec, trial, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

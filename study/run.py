@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from study.config import StudyConfig
 from study.live import View
 from study.preflight import PreflightError, check_place, study_folder, tracking_uri
 from study.recorder import Recorder, config_yaml, splits_json, start_cells
+from study.room import Room, find_room
 from study.search import StudySearcher
 from study.staging import stage
 from study.stopping import StopPerCell
@@ -55,13 +55,13 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     view = view or View(config)
     ours = not ray.is_initialized()
     try:
-        slots, resources = _ready(config, tracker, folder)
-        searcher = StudySearcher(config)
+        room = _ready(config, tracker, folder, view)
+        searcher = StudySearcher(config, room.slots)
         total = sum(sum(config.trials(cell)) for cell in config.cells()) + len(searcher.baselines)
         cells = start_cells(config, tracker)
-        with view.running(total=total, slots=slots):
+        with view.running(total=total, slots=min(room.slots(), total)):
             recorder = Recorder(config, tracker, view, cells)
-            _tuner(config, searcher, recorder, slots=slots, resources=resources, total=total).fit()
+            _tuner(config, searcher, recorder, room, total=total).fit()
         interrupted = recorder.ended < total
         if not interrupted:
             recorder.end_cells()
@@ -78,41 +78,24 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     return Finished(folder, uri, total, recorder.failed, interrupted, found, page)
 
 
-def _ready(config: StudyConfig, tracker: Tracker, folder: Path) -> tuple[int, dict[str, float]]:
+def _ready(config: StudyConfig, tracker: Tracker, folder: Path, view: View) -> Room:
     """Ray and MLflow; a study that cannot have both leaves nothing behind."""
     try:
-        place = _connect(config)
+        room = find_room(config, view.say)
         tracker.wait_until_ready()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return place
+    return room
 
 
-def _connect(config: StudyConfig) -> tuple[int, dict[str, float]]:
-    """Slots, and what one of them needs. Local unless RAY_ADDRESS is set: a developer's own cluster is never joined by accident."""
-    if not ray.is_initialized():
-        address = os.environ.get("RAY_ADDRESS", "local")
-        cpus = (config.slots or os.cpu_count()) if address == "local" else None
-        ray.init(address=address, num_cpus=cpus, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
-    there = ray.cluster_resources()
-    needs = {"CPU": 1.0, "GPU": 1.0} if there.get("GPU") else {"CPU": 1.0}
-    fit = min(int(there.get(kind, 0) / amount) for kind, amount in needs.items())
-    if not fit:
-        raise PreflightError(f"A trial needs {needs}, but the Ray cluster has {there}; add a node, or run without RAY_ADDRESS.")
-    return min(config.slots or fit, fit), needs
-
-
-def _tuner(
-    config: StudyConfig, searcher: StudySearcher, recorder: Recorder, *, slots: int, resources: dict[str, float], total: int
-) -> tune.Tuner:
+def _tuner(config: StudyConfig, searcher: StudySearcher, recorder: Recorder, room: Room, *, total: int) -> tune.Tuner:
     return tune.Tuner(
-        tune.with_resources(Slot, resources),
+        tune.with_resources(tune.with_parameters(Slot, crew=room.crew), room.slot_resources()),
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=StopPerCell(config),
             num_samples=total,
-            max_concurrent_trials=slots,
             reuse_actors=True,
             trial_name_creator=lambda trial: trial.trial_id,
             trial_dirname_creator=lambda trial: trial.trial_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,9 +37,10 @@ class CellSearch:
 class StudySearcher(Searcher):
     """One Tune Searcher in front of one strategy per cell; losses never compete for budget."""
 
-    def __init__(self, config: StudyConfig) -> None:
+    def __init__(self, config: StudyConfig, slots: Callable[[], int] = lambda: sys.maxsize) -> None:
         super().__init__(metric=SCORE, mode="max")
-        self.config = config
+        self.config, self.slots = config, slots
+        self.running: set[str] = set()  # trials that were handed out and have not ended
         self.baselines: list[TrialSpec] = list(config.baseline_specs())
         self.cells = {str(cell): self._open(cell) for cell in config.cells()}
         self.owner: dict[str, str] = {}  # search trial id -> cell
@@ -55,9 +58,15 @@ class StudySearcher(Searcher):
         )
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next trial; None while all that is left waits for a search to end."""
+        """The next trial; None while there is no slot for it, or all that is left waits for a search to end.
+
+        A trial is not drawn before its slot is there: by then the searcher knows more.
+        """
+        if len(self.running) >= self.slots():
+            return None
         spec = self._search_trial(trial_id) or self._final_trial()
         if spec:
+            self.running.add(trial_id)
             return {"cell": str(spec.cell), "trial": self._label(spec), "spec": spec.as_dict()}
         waiting = any(cell.to_finish for cell in self.cells.values())
         return None if waiting else Searcher.FINISHED
@@ -87,6 +96,7 @@ class StudySearcher(Searcher):
         return f"search-{self.cells[str(spec.cell)].tried - 1}"
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        self.running.discard(trial_id)
         name = self.owner.pop(trial_id, None)
         if name is None:
             return
@@ -99,7 +109,7 @@ class StudySearcher(Searcher):
 
     def save(self, checkpoint_path: str) -> None:
         with open(checkpoint_path, "wb") as file:
-            cloudpickle.dump(self.__dict__, file)
+            cloudpickle.dump({name: value for name, value in self.__dict__.items() if name != "slots"}, file)
 
     def restore(self, checkpoint_path: str) -> None:
         with open(checkpoint_path, "rb") as file:

@@ -42,6 +42,6 @@ def local_ray() -> Iterator[None]:
     """One Ray for all tests that need it; never a developer's own cluster."""
     import ray
 
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()

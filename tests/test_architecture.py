@@ -16,7 +16,10 @@ DOORS = {
     "pytorch_metric_learning": ["trainables/losses/"],
     "mlflow": ["analysis/tracking.py"],
     "hyperopt": [],  # only through Ray's HyperOptSearch
-    "ray": ["trainables/slot.py", "study/run.py", "study/recorder.py", "study/search.py", "study/stopping.py", "study/strategies.py"],
+    "ray": [
+        *(f"trainables/{name}.py" for name in ("slot", "group")),
+        *(f"study/{name}.py" for name in ("run", "room", "recorder", "search", "stopping", "strategies")),
+    ],
     "matplotlib": ["analysis/figures.py", "analysis/sheet.py"],
     "jinja2": ["analysis/report.py"],
     "pydantic": ["study/config.py", "study/keys.py"],
@@ -49,8 +52,9 @@ def test_every_heavy_dependency_has_its_door(package: str) -> None:
     assert not [user for user in users if not user.startswith(tuple(DOORS[package]) or ("nowhere",))]
 
 
-def test_only_one_place_says_tuner() -> None:
-    assert [path.as_posix() for path in FILES if "Tuner(" in (ROOT / path).read_text()] == ["study/run.py"]
+@pytest.mark.parametrize(("word", "place"), [("Tuner(", "study/run.py"), ("TorchTrainer(", "trainables/group.py")])
+def test_only_one_place_says_tuner_and_torch_trainer(word: str, place: str) -> None:
+    assert [path.as_posix() for path in FILES if word in (ROOT / path).read_text()] == [place]
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)

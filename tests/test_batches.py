@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from trainables.batches import BATCHES, mined, share
+from trainables.batches import BATCHES, mined
 
 KINDS = sorted(BATCHES)
 LABELS = np.repeat([3, 7, 8, 20, 21, 40, 41], 6)[np.random.default_rng(0).permutation(42)]  # 7 classes of 6, shuffled
@@ -145,19 +145,3 @@ def test_a_mined_batch_is_half_balanced_and_half_the_hardest_neighbours_of_that_
         wanted = [row for rank in range(count) for row in neighbours[seed, rank].tolist() if row not in seed]
         wanted = list(dict.fromkeys(wanted))[:6]
         assert rest[: len(wanted)].tolist() == wanted
-
-
-@pytest.mark.parametrize("world", [1, 2, 3, 4, 6, 12])
-def test_shares_are_equal_disjoint_consecutive_parts_of_the_batch(world):
-    batch = np.random.default_rng(0).permutation(100)[:12]
-    parts = [share(batch, rank, world) for rank in range(world)]
-    assert {len(part) for part in parts} == {12 // world}
-    assert np.concatenate(parts).tolist() == batch.tolist()
-
-
-@pytest.mark.parametrize(("size", "world"), [(13, 2), (12, 5), (1, 2)])
-def test_a_batch_that_does_not_divide_between_the_workers_is_refused(size, world):
-    sentence = f"A batch of {size} images does not divide between {world} workers; choose a multiple of {world}."
-    with pytest.raises(ValueError, match="does not divide") as error:
-        share(np.arange(size), 0, world)
-    assert str(error.value) == sentence

@@ -47,7 +47,9 @@ def test_a_cell_reads_as_a_path():
 
 
 def epoch_row(**changes) -> EpochRow:
-    row = EpochRow(epoch=2, loss=0.5, select={"map_at_r": 0.3}, folds=({"map_at_r": 0.3},), best=0.4, best_epoch=1, seconds=1.5, done=False)
+    row = EpochRow(
+        epoch=2, loss=0.5, select={"map_at_r": 0.3}, folds=({"map_at_r": 0.3},), best=0.4, best_epochs=(1,), seconds=1.5, done=False
+    )
     return replace(row, **changes)
 
 
@@ -69,5 +71,5 @@ def test_a_diverged_epochs_metrics_are_finite():
 
 
 def test_a_final_rows_metrics_name_the_test_classes():
-    row = FinalRow(epoch=3, test={"map_at_r": 0.25}, queries=360, lone_queries=2)
+    row = FinalRow(epochs=(3,), test={"map_at_r": 0.25}, queries=360, lone_queries=2)
     assert row.metrics() == {"test/map_at_r": 0.25, "test/queries": 360, "test/lone_queries": 2, "chosen_epoch": 3}

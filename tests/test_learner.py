@@ -14,6 +14,7 @@ from trainables_helpers import FEW, SPLIT, final, search, sketches, timeless
 from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Split, TrialSpec
 from trainables.learner import Learner
 from trainables.metrics.retrieval import retrieval
+from trainables.worker import STATE, write
 
 OTHER = Split(train=tuple(range(20, 32)), select=tuple(range(32, 37)), test=tuple(range(106, 110)))
 
@@ -75,7 +76,7 @@ def test_best_is_the_best_score_so_far_of_the_select_metric():
     rows = run(learner)
     scores = [row.select["recall_at_4"] for row in rows]
     assert [row.best for row in rows] == [max(scores[: i + 1]) for i in range(6)]
-    assert [row.best_epoch for row in rows] == [scores.index(max(scores[: i + 1])) + 1 for i in range(6)]
+    assert [row.best_epochs for row in rows] == [(scores.index(max(scores[: i + 1])) + 1,) for i in range(6)]
     assert scores != sorted(scores), "this trial should go down at least once, or the test proves nothing"
 
 
@@ -102,7 +103,7 @@ def test_the_test_classes_are_read_with_the_weights_of_the_best_epoch(monkeypatc
         learner.epoch()
         snapshots.append({name: value.clone() for name, value in learner.fits[0].network.state_dict().items()})
     row = learner.read_test()
-    assert row.epoch == chosen
+    assert row.epochs == (chosen,)
 
     network = learner.fits[0].network
     network.load_state_dict(snapshots[chosen - 1])
@@ -161,7 +162,7 @@ def test_a_diverged_trial_ends_with_the_worst_score_and_finite_metrics(monkeypat
     assert all(math.isfinite(value) for value in last.metrics().values())
     assert not any(row.diverged for row in rows[:-1])
     test = learner.read_test()  # with the last weights that were sound
-    assert test.epoch == max((row.best_epoch for row in rows[:-1]), default=0)
+    assert test.epochs == max((row.best_epochs for row in rows[:-1]), default=(0,))
     assert all(0 < value <= 1 for value in test.test.values())
 
 
@@ -209,8 +210,8 @@ def test_queries_csv_has_one_row_per_test_query_and_its_mean_is_the_reported_one
     learner = make(replace(final("multi_similarity"), splits=splits))
     run(learner)
     reported = learner.read_test()
-    learner.save_artifacts(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ARTIFACTS)
+    write(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([STATE, *ARTIFACTS])
     rows = list(csv.DictReader((tmp_path / "queries.csv").open()))
     assert list(rows[0]) == ["fold", "image", "class", *learner.spec.training.metrics]
     labels = sketches().index.labels
@@ -228,10 +229,10 @@ def test_the_saved_weights_of_every_split_load_without_pickle_and_are_the_chosen
     learner = make(replace(final(), splits=(SPLIT, OTHER)))
     run(learner)
     learner.read_test()
-    learner.save_artifacts(tmp_path)
+    write(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
     saved = torch.load(tmp_path / "best.pt", weights_only=True)
     assert len(saved) == 2
-    for weights, fit in zip(saved, learner.fits, strict=True):  # read_test left the chosen weights in place
+    for weights, fit in zip(saved, learner.fits.values(), strict=True):  # read_test left the chosen weights in place
         assert all(torch.equal(weights[name], value) for name, value in fit.network.state_dict().items())
     assert any(not torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
 
@@ -245,10 +246,10 @@ def test_an_untrained_trial_is_done_at_once_and_reads_the_test_classes(backbone,
     learner = make(untrained(backbone))
     assert learner.done
     row = learner.read_test()
-    assert row.epoch == 0
+    assert row.epochs == (0,)
     assert row.queries == 360
     assert all(0 < value < 1 for value in row.test.values())
-    learner.save_artifacts(tmp_path)
+    write(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
     assert (tmp_path / "queries.csv").read_text().count("\n") == 361
 
 

@@ -40,7 +40,7 @@ class Watching(View):
 
 
 class FaultyLearner(Learner):
-    """contrastive kills its process once, in its second epoch; multi_similarity diverges. (triplet cannot even be built: FaultySlot.)"""
+    """contrastive kills its process once, in its second epoch; multi_similarity diverges. (triplet cannot even be built: FaultyWorker.)"""
 
     mark: Path
 
@@ -57,15 +57,19 @@ class FaultyLearner(Learner):
 def faulty_slot(mark_path: Path) -> type:
     from trainables.datasets.pixels import load
     from trainables.slot import Slot
+    from trainables.worker import Worker
 
     class Faulty(FaultyLearner):
         mark = mark_path
 
-    class FaultySlot(Slot):
+    class FaultyWorker(Worker):
         def build(self) -> Learner:
             if self.spec.cell.loss == "triplet":
                 raise RuntimeError("broken on purpose")
-            return Faulty(self.spec, load(self.spec.origin, self.spec.look.cache_size))
+            return Faulty(self.spec, load(self.spec.origin, self.spec.look.cache_size), self.team)
+
+    class FaultySlot(Slot):
+        kind = FaultyWorker
 
     return FaultySlot
 

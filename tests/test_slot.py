@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from trainables_helpers import final, search
+from trainables_helpers import TRAINING, final, search
 
 from trainables.contract import ARTIFACTS, UNTRAINED, Cell, TrialSpec
 from trainables.slot import Slot
+from trainables.worker import Worker
+
+EPOCHS = TRAINING.epochs
 
 
 def slot(spec: TrialSpec) -> Slot:
@@ -18,7 +21,7 @@ def slot(spec: TrialSpec) -> Slot:
 
 def test_a_step_is_an_epoch_and_the_last_one_says_done() -> None:
     here = slot(search("contrastive"))
-    results = [here.step() for _ in range(here.spec.training.epochs)]
+    results = [here.step() for _ in range(EPOCHS)]
     assert [result["epoch"] for result in results] == list(range(1, len(results) + 1))
     assert [result["done"] for result in results] == [False] * (len(results) - 1) + [True]
     assert not [name for name in results[-1]["metrics"] if name.startswith("test/")]
@@ -26,7 +29,7 @@ def test_a_step_is_an_epoch_and_the_last_one_says_done() -> None:
 
 def test_only_the_last_step_of_a_final_trial_reads_the_test_classes() -> None:
     here = slot(final("contrastive"))
-    results = [here.step() for _ in range(here.spec.training.epochs)]
+    results = [here.step() for _ in range(EPOCHS)]
     assert ["test/recall_at_1" in result["metrics"] for result in results] == [False] * (len(results) - 1) + [True]
 
 
@@ -42,7 +45,7 @@ def test_a_reset_slot_gives_what_a_fresh_one_gives(tmp_path: Path) -> None:
 
 def test_a_restored_slot_goes_on_and_a_finished_one_tells_its_last_row_again(tmp_path: Path) -> None:
     whole, part = slot(final("contrastive")), slot(final("contrastive"))
-    results = [whole.step() for _ in range(whole.spec.training.epochs)]
+    results = [whole.step() for _ in range(EPOCHS)]
     whole.save_checkpoint(str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"state.pt", *ARTIFACTS}
     part.load_checkpoint(str(tmp_path))
@@ -63,7 +66,7 @@ def test_an_untrained_network_is_scored_in_one_step() -> None:
 
 def test_a_trial_that_cannot_be_built_fails_in_its_step_where_it_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     here = slot(search("contrastive"))
-    monkeypatch.setattr(Slot, "build", lambda self: 1 / 0)
+    monkeypatch.setattr(Worker, "build", lambda self: 1 / 0)
     assert here.reset_config({"spec": search("triplet").as_dict()})
     with pytest.raises(ZeroDivisionError):
         here.step()

@@ -35,6 +35,7 @@ TRAINING = Training(
     clip_value=None,
     metrics=METRICS,
     select_metric="map_at_r",
+    deterministic=False,
 )
 
 

@@ -114,12 +114,4 @@ def _refill(queue: Rows, fresh: Rows, size: int) -> Rows:
     return np.concatenate([queue, first, fresh[~np.isin(fresh, first)]])
 
 
-def share(batch: Rows, rank: int, world: int) -> Rows:
-    """This rank's equal, consecutive part of the global batch."""
-    if len(batch) % world:
-        raise ValueError(f"A batch of {len(batch)} images does not divide between {world} workers; choose a multiple of {world}.")
-    part = len(batch) // world
-    return batch[rank * part : (rank + 1) * part]
-
-
 BATCHES: dict[str, Callable[..., Iterator[Rows]]] = {"balanced": balanced, "random": random, "triplets": triplets, "mined": mined}

@@ -1,14 +1,15 @@
-"""The plain data that a trial takes and gives: Cell, Origin, Split, Look, Design, Training, TrialSpec, EpochRow, FinalRow."""
+"""The plain data that a trial takes and gives: Cell, Origin, Crew, Split, Look, Design, Training, TrialSpec, EpochRow, FinalRow."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from statistics import fmean
 from typing import Any, Literal
 
 from search_spaces.space import Value
 
 Phase = Literal["search", "final"]
 Rule = Literal["best-on-test", "selected-on-validation", "untrained"]
-ARTIFACTS = ("best.pt", "queries.csv")  # the files that a final trial leaves
+BEST, QUERIES = ARTIFACTS = ("best.pt", "queries.csv")  # the files that a final trial leaves
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
 PEEKING: Rule = "best-on-test"
 PIXELS = "pixels"  # the backbone that is no network
@@ -38,6 +39,21 @@ class Origin:
     train_classes: tuple[str, ...] = ()  # image_folder and csv: names, in place of the first half
     test_classes: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()  # files left out, as paths below the root
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What each slot of a study takes of its cluster."""
+
+    workers: int = 1
+    cpus: float = 1.0  # of one worker
+    gpus: float = 0.0
+    folder: str = ""  # where Ray Train keeps its notes; all nodes can read it
+
+    @property
+    def worker(self) -> dict[str, float]:
+        """Of one worker, as Ray says it."""
+        return {"CPU": self.cpus} | ({"GPU": self.gpus} if self.gpus else {})
 
 
 @dataclass(frozen=True)
@@ -105,6 +121,7 @@ class Training:
     clip_value: float | None
     metrics: tuple[str, ...]
     select_metric: str
+    deterministic: bool  # the same bits on a GPU, too
 
 
 @dataclass(frozen=True)
@@ -161,7 +178,7 @@ class EpochRow:
     select: Mapping[str, float]
     folds: tuple[Mapping[str, float], ...]
     best: float  # best selection score so far: what searchers and stopping see
-    best_epoch: int
+    best_epochs: tuple[int, ...]  # of each split
     seconds: float
     done: bool
     diverged: bool = False
@@ -182,7 +199,7 @@ class EpochRow:
 class FinalRow:
     """The one reading of the test classes at the end of a final trial."""
 
-    epoch: int  # the chosen one
+    epochs: tuple[int, ...]  # the chosen one of each split
     test: Mapping[str, float]
     queries: int
     lone_queries: int  # their class has no second image: counted, not scored
@@ -191,5 +208,5 @@ class FinalRow:
         return {f"test/{name}": value for name, value in self.test.items()} | {
             "test/queries": self.queries,
             "test/lone_queries": self.lone_queries,
-            "chosen_epoch": self.epoch,
+            "chosen_epoch": fmean(self.epochs),
         }

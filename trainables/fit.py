@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from search_spaces import find_card
-from trainables.batches import BATCHES, hardest_neighbours, share
+from trainables.batches import BATCHES, hardest_neighbours
 from trainables.contract import PIXELS, UNTRAINED, Split, TrialSpec
 from trainables.crops import draws
 from trainables.datasets.pixels import Dataset
@@ -25,6 +25,8 @@ from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
 from trainables.networks.network import Network, build
 from trainables.networks.weights import weights_path
 from trainables.optimiser import clip, groups, make, set_learning_rates
+from trainables.process import own_device
+from trainables.team import ALONE, Team
 
 SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
 
@@ -32,10 +34,9 @@ SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
 class Fit:
     """Everything random in it is keyed by seed, fold, epoch or step, so a state holds no generator and ranks agree."""
 
-    def __init__(self, spec: TrialSpec, split: Split, data: Dataset, *, fold: int = 0, rank: int = 0, world: int = 1) -> None:
-        self.spec, self.split, self.fold, self.rank, self.world = spec, split, fold, rank, world
-        self.data = data
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    def __init__(self, spec: TrialSpec, split: Split, data: Dataset, *, fold: int = 0, team: Team = ALONE) -> None:
+        self.spec, self.split, self.fold, self.team = spec, split, fold, team
+        self.data, self.device = data, own_device()
         self.select = self.images(split.select)
         self.network = _build_network(spec, data.index.channels).to(self.device)
         if spec.cell.loss == UNTRAINED:
@@ -57,7 +58,7 @@ class Fit:
             loss_decay=training.weight_decay if self.card.decay else 0.0,
         )
         self.optimizer = make(training.optimizer, parts, momentum=training.momentum)
-        self.parallel: nn.Module = DistributedDataParallel(self.network) if world > 1 else self.network
+        self.parallel: nn.Module = DistributedDataParallel(self.network) if team.world > 1 else self.network
 
     def images(self, classes: tuple[int, ...]) -> Images:
         return Images(self.data, classes, self.spec.look, self.device)
@@ -85,7 +86,7 @@ class Fit:
         return total / self.steps()
 
     def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """This rank's part of every batch of the epoch, augmented: pixels and targets."""
+        """Of every batch of the epoch this rank's part of the images, augmented, and the targets of all."""
         training, key = self.spec.training, (self.spec.seed, self.fold, epoch)
         kind = training.batches or self.card.batches
         options: dict[str, Any] = {"size": training.batch_size, "per_class": self.card.per_class or training.images_per_class}
@@ -97,16 +98,13 @@ class Fit:
         looks = draws((*key, 1), len(self.data.pixels))
 
         def ready(batch: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-            rows = share(batch, self.rank, self.world)
-            return self.train.augmented(rows, looks), self.targets[rows]
+            return self.train.augmented(self.team.part(batch), looks), self.targets[batch]
 
         chosen = islice(batches, self.steps())
         return ahead(ready, chosen) if self.device.type == "cuda" else map(ready, chosen)
 
     def _step(self, images: Tensor, targets: Tensor) -> float:
-        embeddings = self.parallel(images).float()
-        if self.world > 1:  # folds that are divided between workers stay apart
-            embeddings, targets = gather(embeddings), gather(targets)
+        embeddings = gather(self.parallel(images).float(), self.team, len(targets))
         loss: Tensor = self.objective(F.normalize(embeddings) if self.card.normalize else embeddings, targets)
         self._last = embeddings.detach(), targets
         if (share := self.objective.tuple_share()) is not None:
@@ -121,10 +119,13 @@ class Fit:
         return [param for group in self.optimizer.param_groups for param in group["params"]]
 
     def embed(self, images: Images) -> dict[str, Tensor]:
-        """The raw embeddings, and the pooled features that the head made them from if a metric asks for them."""
+        """The raw embeddings, and the pooled features that the head made them from if a metric asks for them.
+
+        Each rank computes its part of them, and all get all.
+        """
         self.network.eval()
         size = max(1, SCORING_PIXELS // self.spec.look.image_size**2)
-        rows = np.arange(len(images))
+        rows = self.team.part(np.arange(len(images)))
         wanted = {feature_of(name)[0] for name in self.spec.training.metrics} | {"embedding"}
         parts: dict[str, list[Tensor]] = {feature: [] for feature in sorted(wanted)}
         with torch.inference_mode():
@@ -133,11 +134,13 @@ class Fit:
                 found = {"embedding": self.network.head(pooled).float(), "pooled": pooled}
                 for feature, chunks in parts.items():
                     chunks.append(found[feature])
-            return {feature: torch.cat(chunks) for feature, chunks in parts.items()}
+            return {feature: gather(torch.cat(chunks), self.team, len(images)) for feature, chunks in parts.items()}
 
     def score(self, images: Images) -> Retrieval:
-        """Exact retrieval among these images: every one is a query against the others."""
+        """Exact retrieval among these images: every one is a query against the others. Only the first rank looks."""
         features = self.embed(images)
+        if self.team.rank:
+            return Retrieval({}, {}, torch.empty(0, dtype=torch.long), 0)
         labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1]).to(self.device)
         wanted: dict[str, dict[str, str]] = {}
         for name in self.spec.training.metrics:

@@ -1,10 +1,12 @@
-"""Embeddings and labels of all ranks, in rank order, with exact gradients."""
+"""Embeddings of all ranks, in rank order, with exact gradients."""
 
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from trainables.team import Team
 
 
 class _Gather(torch.autograd.Function):
@@ -15,20 +17,23 @@ class _Gather(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
-        parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, rows.contiguous())
-        return torch.cat(parts)
+    def forward(ctx: Any, rows: Tensor, team: Team, total: int) -> Tensor:
+        ctx.team, ctx.counts = team, team.counts(total)
+        padded = rows.new_zeros(max(ctx.counts), *rows.shape[1:])  # parts may differ by one row, what is sent may not
+        padded[: len(rows)] = rows
+        parts = [torch.empty_like(padded) for _ in ctx.counts]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:count] for part, count in zip(parts, ctx.counts, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        world = dist.get_world_size()
-        return grads[0].chunk(world)[dist.get_rank()] * world
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        start = sum(ctx.counts[: ctx.team.rank])
+        return grads[0][start : start + ctx.counts[ctx.team.rank]] * ctx.team.world, None, None
 
 
-def gather(rows: Tensor) -> Tensor:
-    """The rows of all ranks in rank order; of this process alone when there is no group."""
-    if not dist.is_initialized():
+def gather(rows: Tensor, team: Team, total: int) -> Tensor:
+    """The rows of all ranks; of so many in total, this rank holds team.part."""
+    if team.world == 1:
         return rows
-    gathered: Tensor = _Gather.apply(rows)
+    gathered: Tensor = _Gather.apply(rows, team, total)
     return gathered

@@ -1,13 +1,12 @@
 """The one training function: fits in lock step, the best epoch kept, the test classes read once at the end."""
 
 import copy
-import csv
 import math
 import time
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,22 +16,38 @@ from trainables.datasets.pixels import Dataset
 from trainables.fit import Fit
 from trainables.images import Images
 from trainables.metrics.retrieval import Retrieval
+from trainables.team import ALONE, Team
 
 WORST = 0.0  # what a diverged trial reports: NaN would be invisible to the searcher
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class FoldEpoch:
+    """What one epoch of one split gave."""
+
+    loss: float
+    scores: Mapping[str, float]
+    diagnostics: Mapping[str, float]
 
 
 class Learner:
-    """epoch() until a row says done; then, for a final trial, read_test() and save_artifacts().
+    """epoch() until a row says done; then, for a final trial, read_test() and artifacts().
 
-    With several splits every epoch trains and scores each of them once and reports the mean.
+    With several splits every epoch trains and scores each of them once and reports the mean. A team trains a single split together,
+    as DDP; several splits are dealt out, and each rank trains its own without a word to the others until the epoch is over.
     """
 
-    def __init__(self, spec: TrialSpec, data: Dataset, *, rank: int = 0, world: int = 1) -> None:
-        self.spec = spec
-        self.fits = [Fit(spec, split, data, fold=i, rank=rank, world=world) for i, split in enumerate(spec.splits)]
+    def __init__(self, spec: TrialSpec, data: Dataset, team: Team = ALONE) -> None:
+        self.spec, self.team = spec, team
+        together = len(spec.splits) == 1
+        mine = [0] if together else range(team.rank, len(spec.splits), team.world)
+        self.fits = {i: Fit(spec, spec.splits[i], data, fold=i, team=team if together else ALONE) for i in mine}
+        self.keeps = self.fits.keys() if not (together and team.rank) else ()  # the splits whose results this rank hands out
         self.rows: list[EpochRow] = []
-        self.best = [(-1.0, 0, self._snapshot(fit)) for fit in self.fits]  # score, epoch, weights
-        self.readings: list[tuple[Images, Retrieval]] = []
+        self.best = [(-1.0, 0) for _ in spec.splits]  # score and epoch of every split, also of those that others train
+        self.weights = {i: self._snapshot(fit) for i, fit in self.fits.items()}  # of each best epoch
+        self.readings: dict[int, tuple[Images, Retrieval]] = {}
 
     @property
     def done(self) -> bool:
@@ -41,84 +56,104 @@ class Learner:
     def epoch(self) -> EpochRow:
         """Train every split for one epoch and score its select classes."""
         started, number = time.perf_counter(), len(self.rows) + 1
-        losses = [fit.train_epoch(number) for fit in self.fits]
+        folds = self._of_all({i: self._train(fit, number) for i, fit in self.fits.items()})
+        losses = [fold.loss for fold in folds]
         diverged = not np.isfinite(losses).all()
-        folds = [{} if diverged else fit.score(fit.select).means for fit in self.fits]
+        scores = [{} if diverged else dict(fold.scores) for fold in folds]
         if not diverged:
-            self._keep_best(folds, number)
+            self._keep_best(scores, number)
         row = EpochRow(
             epoch=number,
             loss=None if diverged else fmean(losses),
-            select={} if diverged else {name: fmean(fold[name] for fold in folds) for name in folds[0]},
-            folds=tuple(folds),
-            best=WORST if diverged else max([r.best for r in self.rows] + [self._selection(folds)]),
-            best_epoch=self.best[0][1],
+            select={} if diverged else {name: fmean(fold[name] for fold in scores) for name in scores[0]},
+            folds=tuple(scores),
+            best=WORST if diverged else max([r.best for r in self.rows] + [self._selection(scores)]),
+            best_epochs=tuple(epoch for _, epoch in self.best),
             seconds=time.perf_counter() - started,
             done=diverged or number >= self.spec.training.epochs,
             diverged=diverged,
-            train={} if diverged else self._diagnostics(),
+            train={} if diverged else _means_of_numbers([fold.diagnostics for fold in folds]),
         )
         self.rows.append(row)
         return row
+
+    def _train(self, fit: Fit, number: int) -> FoldEpoch:
+        loss = fit.train_epoch(number)
+        return FoldEpoch(loss, fit.score(fit.select).means if math.isfinite(loss) else {}, fit.diagnostics)
 
     def read_test(self) -> FinalRow:
         """Score the test classes with each split's best epoch."""
         assert self.spec.phase == "final", "search trials never read test classes"
         assert self.done, "test classes are read at the end"
         assert not self.readings, "test classes are read once"
-        for fit, (_, _, weights) in zip(self.fits, self.best, strict=True):
-            fit.network.load_state_dict(weights)
+        for i, fit in self.fits.items():
+            fit.network.load_state_dict(self.weights[i])
             images = fit.images(fit.split.test)
-            self.readings.append((images, fit.score(images)))
-        results = [result for _, result in self.readings]
+            self.readings[i] = images, fit.score(images)
+        results = self._of_all({i: (result.means, len(result.scored), result.lone) for i, (_, result) in self.readings.items()})
         return FinalRow(
-            epoch=self.best[0][1],
-            test={name: fmean(result.means[name] for result in results) for name in results[0].means},
-            queries=sum(len(result.scored) for result in results),
-            lone_queries=sum(result.lone for result in results),
+            epochs=tuple(epoch for _, epoch in self.best),
+            test={name: fmean(means[name] for means, _, _ in results) for name in results[0][0]},
+            queries=sum(scored for _, scored, _ in results),
+            lone_queries=sum(lone for _, _, lone in results),
         )
 
-    def save_artifacts(self, folder: Path) -> None:
-        """best.pt: the chosen weights of every split; queries.csv: one row per test query."""
-        torch.save([weights for _, _, weights in self.best], folder / "best.pt")
-        with (folder / "queries.csv").open("w", newline="") as file:
-            table = csv.writer(file)
-            names = [name for name in self.spec.training.metrics if name in self.readings[0][1].queries]
-            table.writerow(["fold", "image", "class", *names])
-            for fold, (images, result) in enumerate(self.readings):
-                rows = result.scored.cpu().numpy()
-                columns = [result.queries[name].tolist() for name in names]
-                table.writerows(zip([fold] * len(rows), images.ids[rows], images.labels[rows], *columns, strict=True))
+    def artifacts(self) -> dict[int, dict[str, Any]]:
+        """By split: the chosen weights, and one value per test query in every column. Of the splits that this rank hands out."""
+        return {i: {"weights": _on_cpu(self.weights[i]), "queries": self._queries(*self.readings[i])} for i in self.keeps}
+
+    def _queries(self, images: Images, result: Retrieval) -> dict[str, Any]:
+        rows = result.scored.cpu().numpy()
+        names = [name for name in self.spec.training.metrics if name in result.queries]
+        columns = {name: result.queries[name].tolist() for name in names}
+        return {"image": images.ids[rows].tolist(), "class": images.labels[rows].tolist(), **columns}
 
     def state(self) -> dict[str, Any]:
-        """Tensors and plain types only, so that it loads with weights_only=True."""
-        return {
-            "fits": [fit.state() for fit in self.fits],
-            "best": self.best,
-            "rows": [asdict(row) for row in self.rows],
-        }
+        """Tensors and plain types only, so that it loads with weights_only=True. Of the splits that this rank hands out."""
+        folds = {i: _on_cpu({"fit": self.fits[i].state(), "weights": self.weights[i]}) for i in self.keeps}
+        return {"folds": folds, "best": self.best, "rows": [asdict(row) for row in self.rows]}
 
     def load(self, state: dict[str, Any]) -> None:
-        for fit, saved in zip(self.fits, state["fits"], strict=True):
-            fit.load(saved)
-        self.best = [tuple(best) for best in state["best"]]
+        """A state with all splits, whatever number of ranks made it."""
+        for i, fit in self.fits.items():
+            fit.load(state["folds"][i]["fit"])
+            self.weights[i] = state["folds"][i]["weights"]
+        self.best = [(score, epoch) for score, epoch in state["best"]]
         self.rows = [EpochRow(**row) for row in state["rows"]]
 
-    def _diagnostics(self) -> dict[str, float]:
-        """The mean over the splits of what is a number in all of them."""
-        names = self.fits[0].diagnostics
-        means = {name: fmean(fit.diagnostics.get(name, math.nan) for fit in self.fits) for name in names}
-        return {name: value for name, value in means.items() if math.isfinite(value)}
+    def _of_all(self, mine: dict[int, Part]) -> list[Part]:
+        """Every split's part, in order. Of a split that all train together the first rank's word counts, so that no two disagree."""
+        parts: dict[int, Part] = {}
+        for part in reversed(self.team.everyone(mine)):
+            parts |= part
+        return [parts[i] for i in range(len(self.spec.splits))]
 
-    def _selection(self, folds: list[dict[str, float]]) -> float:
+    def _selection(self, folds: Sequence[Mapping[str, float]]) -> float:
         return fmean(fold[self.spec.training.select_metric] for fold in folds)
 
-    def _keep_best(self, folds: list[dict[str, float]], epoch: int) -> None:
-        for i, (fit, fold) in enumerate(zip(self.fits, folds, strict=True)):
+    def _keep_best(self, folds: Sequence[Mapping[str, float]], epoch: int) -> None:
+        for i, fold in enumerate(folds):
             score = fold[self.spec.training.select_metric]
             if score > self.best[i][0]:
-                self.best[i] = (score, epoch, self._snapshot(fit))
+                self.best[i] = (score, epoch)
+                if i in self.fits:
+                    self.weights[i] = self._snapshot(self.fits[i])
 
     @staticmethod
     def _snapshot(fit: Fit) -> dict[str, torch.Tensor]:
         return copy.deepcopy(fit.network.state_dict())
+
+
+def _means_of_numbers(folds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean over the splits of what is a number in all of them."""
+    means = {name: fmean(fold.get(name, math.nan) for fold in folds) for name in folds[0]}
+    return {name: value for name, value in means.items() if math.isfinite(value)}
+
+
+def _on_cpu(part: Any) -> Any:
+    """The same with every tensor where any process can read it."""
+    if isinstance(part, torch.Tensor):
+        return part.cpu()
+    if isinstance(part, dict):
+        return {key: _on_cpu(value) for key, value in part.items()}
+    return [_on_cpu(value) for value in part] if isinstance(part, list) else part

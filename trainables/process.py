@@ -1,6 +1,13 @@
-"""How a process that trains is set up: one thread of its own, and freed memory kept for the next step."""
+"""How a process that trains is set up: one thread of its own, freed memory kept for the next step, its device."""
+
+from __future__ import annotations
 
 import ctypes
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 NEVER = 2**31 - 1
@@ -12,6 +19,23 @@ def settle() -> None:
 
     torch.set_num_threads(1)  # slots share the machine
     _keep_memory()
+
+
+def own_device() -> torch.device:
+    """With its number: threads that cut batches have a current device of their own."""
+    import torch
+
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def set_deterministic(wanted: bool) -> None:
+    """Same inputs, same bits, also on a GPU: slower, and an operation that has no such way raises an error."""
+    import torch
+
+    if wanted:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    torch.use_deterministic_algorithms(wanted)
+    torch.backends.cudnn.benchmark = not wanted
 
 
 def _keep_memory() -> None:

@@ -42,7 +42,7 @@ def train(
         )
     if final:
         result = learner.read_test()
-        print(f"test at epoch {result.epoch}: " + "  ".join(f"{name} {value:.4f}" for name, value in result.test.items()) + mark)
+        print(f"test at epoch {result.epochs[0]}: " + "  ".join(f"{name} {value:.4f}" for name, value in result.test.items()) + mark)
 
 
 def _loss(value: float | None) -> str:

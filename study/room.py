@@ -1,0 +1,117 @@
+"""Room: the Ray cluster that a study runs on, what one slot takes of it, and how many slots there are now."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import ray
+from ray.experimental.internal_kv import _internal_kv_get
+from ray.util.placement_group import placement_group, remove_placement_group
+
+from study.config import StudyConfig
+from study.preflight import PreflightError
+from trainables.contract import Crew
+
+PATIENCE = 45.0  # seconds for a cluster of fixed size to make room
+NEWS = 30.0  # seconds between two lines of a study that waits for nodes
+FRESH = 2.0  # seconds for which a look at the cluster holds
+FIXED_NODE = "node_"  # Ray's autoscaler names nodes so that it only watches
+Resources = Mapping[str, float]
+
+
+class Room:
+    """slots() counts what the cluster holds at this moment: nodes come and go while a study runs."""
+
+    def __init__(self, crew: Crew, *, limit: int | None, grows: bool) -> None:
+        self.crew, self.limit, self.grows = crew, limit, grows
+        self._seen = (-FRESH, 0)
+
+    def slots(self) -> int:
+        now = time.monotonic()
+        if now - self._seen[0] > FRESH:
+            self._seen = now, self._count()
+        return self._seen[1]
+
+    def _count(self) -> int:
+        fit = places((node["Resources"] for node in ray.nodes() if node["Alive"]), self.crew)
+        if self.grows:  # one more than there is room for: its need makes the cluster grow
+            fit += 1
+        return min(self.limit or fit, fit)
+
+    def slot_resources(self) -> dict[str, float]:
+        """Of the slot's own process; a group's workers have theirs beside it. Tune wants something asked for: a byte."""
+        return self.crew.worker if self.crew.workers == 1 else {"memory": 1}
+
+
+def places(nodes: Iterable[Resources], crew: Crew) -> int:
+    """How many slots fit on these nodes; a worker needs one node, a slot's workers may sit on several."""
+    per_node = (min(int(node.get(kind, 0) / need + 1e-9) for kind, need in crew.worker.items()) for node in nodes)
+    return sum(per_node) // crew.workers
+
+
+def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
+    """Connects to Ray, and waits until one slot can be placed. Local unless RAY_ADDRESS is set: no cluster is joined by accident."""
+    address = os.environ.get("RAY_ADDRESS", "local")
+    here = not ray.is_initialized() and address == "local"
+    if not ray.is_initialized():
+        cpus = (config.slots * config.workers if config.slots else os.cpu_count()) if here else None
+        # The state API of the dashboard is what frees a worker group whose slot was killed; it listens on localhost.
+        ray.init(address=address, num_cpus=cpus, log_to_driver=False, logging_level="ERROR", include_dashboard=here and config.workers > 1)
+    folder = Path(config.studies).absolute() / config.name / "train"
+    gpus = config.gpus_per_worker
+    if gpus is None:
+        gpus = 1.0 if ray.cluster_resources().get("GPU") else 0.0
+    crew = Crew(workers=config.workers, gpus=gpus, folder=str(folder))
+    room = Room(crew, limit=config.slots, grows=not here and autoscales())
+    _await_place(room, patience=0.0 if here else PATIENCE, say=say)
+    return room
+
+
+def _await_place(room: Room, *, patience: float, say: Callable[[str], None]) -> None:
+    """Asks Ray for the place of one slot, which also tells an autoscaler what is missing."""
+    probe = placement_group([room.crew.worker] * room.crew.workers)
+    began = told = time.monotonic()
+    try:
+        while not probe.wait(1):
+            now = time.monotonic()
+            if room.grows and now - told > NEWS:
+                say(f"Waiting for the cluster to grow: {_asked(room.crew)}; {_there()}.")
+                told = now
+            if not room.grows and now - began >= patience:
+                raise PreflightError(f"{_asked(room.crew)}, but {_there()}; ask for less with --set workers=N, or add a node.")
+    finally:
+        remove_placement_group(probe)
+
+
+def _asked(crew: Crew) -> str:
+    each = _listed(crew.worker)
+    return f"A trial needs {each}" if crew.workers == 1 else f"A trial needs {crew.workers} workers with {each} each"
+
+
+def _there() -> str:
+    nodes = sum(node["Alive"] for node in ray.nodes())
+    return f"the Ray cluster has {_listed(ray.cluster_resources())} on {nodes} node{'s' * (nodes != 1)}, of which {_free()} free"
+
+
+def _free() -> str:
+    return f"{_listed(ray.available_resources())} {'is' if len(_counted(ray.available_resources())) == 1 else 'are'}"
+
+
+def _counted(resources: Resources) -> dict[str, float]:
+    return {kind: resources.get(kind, 0.0) for kind in ("CPU", "GPU") if kind == "CPU" or resources.get(kind)}
+
+
+def _listed(resources: Resources) -> str:
+    return " and ".join(f"{amount:g} {kind}" for kind, amount in _counted(resources).items())
+
+
+def autoscales() -> bool:
+    """Whether Ray adds nodes by itself. Its monitor writes what kinds of nodes there are; if it only watches, each is its own kind."""
+    status = json.loads(_internal_kv_get("__autoscaling_status") or "{}")
+    report = status.get("autoscaler_report") or {}
+    kinds = {*report.get("active_nodes", {}), *(kind for _, kind, *_ in report.get("pending_nodes", []))}
+    return any(not kind.startswith(FIXED_NODE) for kind in kinds)

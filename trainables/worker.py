@@ -1,0 +1,110 @@
+"""One process that trains: the same whether it is alone in its slot or one of a group."""
+
+from __future__ import annotations
+
+import csv
+import gc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.contract import BEST, QUERIES, TrialSpec
+from trainables.process import set_deterministic, settle
+
+# The driver imports this and would wait seconds for torch, which only a worker needs: those imports stand in the methods.
+if TYPE_CHECKING:
+    from trainables.learner import Learner
+    from trainables.team import Team
+
+STATE = "state.pt"
+
+
+class Worker:
+    """begin() a trial, load() where it stood, step() by epochs, save(); then begin() the next. Imports and images stay."""
+
+    def __init__(self, team: Team | None = None) -> None:
+        from trainables.team import ALONE
+
+        settle()
+        self.team = team or ALONE
+        self._learner: Learner | None = None
+
+    def begin(self, spec: TrialSpec) -> None:
+        """Only notes the trial: a Learner that cannot be built must fail in step(), where Tune retries and reports it."""
+        self.spec, self._learner = spec, None
+        gc.collect()  # a DDP module of the last trial refers to itself
+
+    def build(self) -> Learner:
+        from trainables.datasets.catalogue import index
+        from trainables.datasets.pixels import load
+        from trainables.learner import Learner
+        from trainables.networks.weights import fetch_weights
+
+        if index(self.spec.origin).fingerprint != self.spec.fingerprint:
+            raise ValueError(
+                f"The images of {self.spec.cell.dataset} on this node are not those that the study was started with; "
+                "copy them with their times (rsync -a), or put them on storage that all nodes share."
+            )
+        set_deterministic(self.spec.training.deterministic)
+        fetch_weights(self.spec.cell.backbone, self.spec.design.weights)  # on this node, if it is another than the driver's
+        return Learner(self.spec, load(self.spec.origin, self.spec.look.cache_size), self.team)
+
+    @property
+    def learner(self) -> Learner:
+        if self._learner is None:
+            self._learner = self.build()
+        return self._learner
+
+    def step(self) -> dict[str, Any]:
+        """One epoch; the last one of a final trial also reads the test classes. A finished trial tells its last row again."""
+        learner = self.learner
+        if not learner.done:
+            learner.epoch()
+        result: dict[str, Any] = {"epoch": 0, "score": 0.0, "metrics": {}, "done": learner.done, "diverged": False}
+        if learner.rows:
+            row = learner.rows[-1]
+            result |= {"epoch": row.epoch, "score": row.best, "metrics": row.metrics(), "diverged": row.diverged}
+        if learner.done and self.spec.phase == "final":
+            result["metrics"] |= learner.read_test().metrics()
+        return result
+
+    def save(self) -> dict[str, Any]:
+        """Where the trial stands; at the end of a final trial its artifacts too."""
+        return {"state": self.learner.state(), "artifacts": self.learner.artifacts() if self.learner.readings else {}}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.learner.load(state)
+
+
+def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the workers of a group saved, as if one had done it."""
+    state: dict[str, Any] = {**parts[0]["state"], "folds": {}}
+    artifacts: dict[int, Any] = {}
+    for part in parts:
+        state["folds"] |= part["state"]["folds"]
+        artifacts |= part["artifacts"]
+    return {"state": state, "artifacts": artifacts}
+
+
+def write(folder: Path, saved: dict[str, Any]) -> None:
+    """state.pt; of a finished final trial best.pt with the chosen weights of every split, and queries.csv with a row per test query."""
+    import torch
+
+    torch.save(saved["state"], folder / STATE)
+    folds = [saved["artifacts"][i] for i in sorted(saved["artifacts"])]
+    if not folds:
+        return
+    torch.save([fold["weights"] for fold in folds], folder / BEST)
+    with (folder / QUERIES).open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["fold", *folds[0]["queries"]])
+        for i, fold in enumerate(folds):
+            table.writerows([i, *row] for row in zip(*fold["queries"].values(), strict=True))
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The state that write() left."""
+    import torch
+
+    state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
+    return state

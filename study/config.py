@@ -89,6 +89,8 @@ class StudyConfig(Keys):
             self._check_batch(loss, find_card(loss))
         if self.batch_size // self.images_per_class < 2:
             raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
+        if self.batch_size < 2 * self.workers:
+            raise ValueError(f"Each of workers={self.workers} needs two images of a batch or more; use batch_size={2 * self.workers}.")
         if self.crop_scale[1] > 1:
             raise ValueError(f"crop_scale is a share of the image's area, 1 at most, but got {self.crop_scale[1]:g}.")
         for key in ("data_root", "train_classes", "test_classes"):
@@ -137,6 +139,11 @@ class StudyConfig(Keys):
             own = find_card(loss).per_class
             if own and own != self.images_per_class:
                 found.append(f"{loss} is defined for {own} images of each class and takes {own}, whatever images_per_class says.")
+        for name in self.backbone if self.workers > 1 and not self.freeze_bn else ():
+            if find_backbone(name).batch_norm:
+                found.append(
+                    f"Batch norm in {name} sees each worker's part of a batch only; with freeze_bn=true any number of workers agree."
+                )
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]
 

@@ -94,7 +94,8 @@ def estimate(config: StudyConfig, *, slots: int) -> dict[str, Any]:
         seconds_high += per_epoch * plan.epochs[1]
         # A trial keeps weights, two moments and its best weights; a final trial's last files are copied to MLflow.
         disk += 4 * state * plan.search_trials + 2 * (5 * state + QUERY_BYTES * queries) * plan.final_trials
-    wall = (START_UP + seconds_low / slots, START_UP + CONTENTION * seconds_high / slots)
+    at_once = slots * config.workers  # as if a trial's workers shared its work without loss
+    wall = (START_UP + seconds_low / at_once, START_UP + CONTENTION * seconds_high / at_once)
     return costs | {"seconds": [round(part) for part in wall], "disk_bytes": disk}
 
 

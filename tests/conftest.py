@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from study.config import StudyConfig, make
 from study.presets import SMOKE, quickstart
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 MakeConfig = Callable[..., StudyConfig]
 
@@ -38,10 +41,28 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def local_ray() -> Iterator[None]:
-    """One Ray for all tests that need it; never a developer's own cluster."""
+def local_ray() -> Iterator[Cluster]:
+    """One Ray for all tests that need it, to which nodes can be added; never a developer's own cluster."""
     import ray
+    from ray.cluster_utils import Cluster
 
-    ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
-    yield
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": True})
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield cluster
     ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture
+def more_nodes(local_ray: Cluster) -> Iterator[Callable[..., Any]]:
+    """more_nodes(num_cpus=1): another node, gone after the test."""
+    added = []
+
+    def add(**options: Any) -> Any:
+        added.append(local_ray.add_node(**options))
+        return added[-1]
+
+    yield add
+    for node in added:
+        if node in local_ray.worker_nodes:
+            local_ray.remove_node(node)

@@ -20,7 +20,7 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
 
     with one_sentence():
         cells = plan_cells(config)
-        cost = estimate(config, slots=config.slots or os.cpu_count() or 1)
+        cost = estimate(config, slots=config.slots or max(1, (os.cpu_count() or 1) // config.workers))
     totals = {
         "name": config.name,
         "cells": len(cells),

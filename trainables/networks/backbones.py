@@ -56,6 +56,7 @@ class Backbone:
     entry: Entry
     weights: WeightFile | None = None  # what 'imagenet' means; None: there are none
     head: bool = True  # False: the flattened map is the embedding
+    batch_norm: bool = True  # has any, or may have
 
 
 def tiny(channels: int) -> tuple[nn.Module, int]:
@@ -129,7 +130,7 @@ def _resnet(depth: int, features: int, digest: str) -> Backbone:
 
 
 BACKBONES: dict[str, Backbone] = {
-    "tiny": Backbone("three convolutions with group norm, for small images and laptops", tiny, 64, Entry()),
+    "tiny": Backbone("three convolutions with group norm, for small images and laptops", tiny, 64, Entry(), batch_norm=False),
     "bn_inception": Backbone(
         "Inception with batch norm, Ioffe & Szegedy 2015: 1024 features",
         bn_inception,

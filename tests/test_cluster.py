@@ -1,0 +1,163 @@
+"""Studies on a cluster of several nodes, on one machine: nodes come and go, workers die, and the table is the right one."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import ray
+from ray.util.state import list_actors
+from ray_helpers import our_actors
+from rich.console import Console
+
+from analysis.tracking import read_study
+from study import run_study
+from study.config import StudyConfig, make
+from study.live import View
+from study.presets import SMOKE, quickstart
+from trainables.contract import TrialSpec
+from trainables.worker import Worker
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(600)]
+LOSSES = ["contrastive", "proxy_anchor"]
+
+
+class Meddling(View):
+    """Calls a function at every epoch of the study, until it returns True."""
+
+    def __init__(self, config: StudyConfig, meddle: Callable[[int, TrialSpec, int], bool]) -> None:
+        super().__init__(config, Console(file=io.StringIO()))
+        self.meddle, self.done, self.calls = meddle, False, 0
+
+    def epoch(self, spec: TrialSpec, epoch: int, score: float) -> None:
+        super().epoch(spec, epoch, score)
+        self.calls += 1
+        self.done = self.done or self.meddle(self.calls, spec, epoch)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("studies")
+
+
+def study(folder: Path, **changes: Any) -> StudyConfig:
+    """Final trials of the published settings: their scores depend on nothing but their seeds."""
+    fixed = {"losses": LOSSES, "protocols": ["fixed_validation"], "strategy": "fixed", "baselines": False, "seeds": 4, "epochs": 4}
+    return make(quickstart() | SMOKE | {"studies": str(folder)} | fixed | changes)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], float]:
+    """Test Recall@1 by loss and seed, from one undisturbed process."""
+    config, worker, found = study(tmp_path_factory.mktemp("none"), name="none"), Worker(), {}
+    for cell in config.cells():
+        for seed in config.final_seeds():
+            worker.begin(config.spec(cell, "final", seed, config.published(cell.loss)))
+            while not (row := worker.step())["done"]:
+                pass
+            found[cell.loss, seed] = row["metrics"]["test/recall_at_1"]
+    return found
+
+
+def finished(config: StudyConfig, view: View, expected: dict[tuple[str, int], float], *, within: float) -> pd.DataFrame:
+    """Runs the study; its trials, after a look at its table and curves."""
+    done = run_study(config, view=view)
+    assert (done.failed, done.interrupted) == (0, False)
+    rows = read_study(done.tracking_uri, config.name)
+    assert len(rows.trials) == len(expected)
+    for trial in rows.trials.itertuples():
+        assert trial.status == "FINISHED"
+        (score,) = rows.trials.loc[rows.trials["run_id"] == trial.run_id, "test/recall_at_1"]
+        assert score == pytest.approx(expected[trial.loss, trial.seed], abs=within)
+        curve = rows.curves[(rows.curves["run_id"] == trial.run_id) & (rows.curves["metric"] == "select/recall_at_1")]
+        assert curve["epoch"].tolist() == [1, 2, 3, 4]
+    for row in done.rankings[0].rows:
+        mean = sum(value for (loss, _), value in expected.items() if loss == row.loss) / config.seeds
+        assert row.validation["recall_at_1"].value == pytest.approx(mean, abs=within)
+    return rows.trials
+
+
+def test_a_new_node_becomes_slots_and_a_lost_one_gives_its_trials_back(
+    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]
+) -> None:
+    config = study(folder, name="coming-and-going")
+    added: list[Any] = []
+    ran: set[str] = set()  # trials that were seen on the new node
+
+    def meddle(calls: int, spec: TrialSpec, epoch: int) -> bool:
+        if not added:
+            added.append(more_nodes(num_cpus=1))
+        new = added[0].node_id
+        here = [actor for actor in list_actors(filters=[("state", "=", "ALIVE"), ("node_id", "=", new)]) if "Inner" in actor.class_name]
+        ran.update(actor.actor_id for actor in here)
+        if here and calls > 4:
+            local_ray.remove_node(added[0], allow_graceful=False)
+            return True
+        return False
+
+    view = Meddling(config, meddle)
+    trials = finished(config, view, expected, within=1e-9)
+    assert ran, "no slot was started on the new node"
+    assert view.done, "the new node was never lost"
+    head = ray.get_runtime_context().get_node_id()
+    assert {node for nodes in trials["nodes"] for node in nodes.split()} <= {head, added[0].node_id}
+
+
+def test_trials_spread_over_the_nodes(more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]) -> None:
+    more_nodes(num_cpus=2)
+    config = study(folder, name="spread")
+    trials = finished(config, Meddling(config, lambda *_: True), expected, within=1e-9)
+    assert len(set(trials["nodes"])) == 2
+
+
+def test_ddp_across_nodes_survives_a_killed_worker(more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]) -> None:
+    more_nodes(num_cpus=1)
+    config = study(folder, name="three-workers", workers=3)
+
+    def kill_a_worker(calls: int, spec: TrialSpec, epoch: int) -> bool:
+        if calls < 6:
+            return False
+        workers = list_actors(filters=[("state", "=", "ALIVE"), ("class_name", "=", "RayTrainWorker")], detail=True)
+        os.kill(workers[0].pid, signal.SIGKILL)
+        return True
+
+    view = Meddling(config, kill_a_worker)
+    trials = finished(config, view, expected, within=0.01)
+    assert view.done
+    assert all(len(nodes.split()) == 3 for nodes in trials["nodes"])
+    assert any(len(set(nodes.split())) == 2 for nodes in trials["nodes"])
+
+
+def test_a_group_that_loses_a_node_goes_on_on_another(
+    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]
+) -> None:
+    first = more_nodes(num_cpus=1)
+    config = study(folder, name="lost-node", workers=3)
+
+    def lose_the_node(calls: int, spec: TrialSpec, epoch: int) -> bool:
+        if calls < 6:
+            return False
+        more_nodes(num_cpus=1)
+        local_ray.remove_node(first, allow_graceful=False)
+        return True
+
+    view = Meddling(config, lose_the_node)
+    trials = finished(config, view, expected, within=0.01)
+    assert view.done
+    assert first.node_id in trials["nodes"].iloc[0]
+    assert first.node_id not in trials["nodes"].iloc[-1]
+
+
+def test_nothing_is_left_of_all_these_studies() -> None:
+    deadline = time.monotonic() + 30  # Ray Train's own helpers go a little later than their group
+    while (left := our_actors()) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert left == []
+    assert ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"]

@@ -139,11 +139,12 @@ class StudyConfig(Keys):
             own = find_card(loss).per_class
             if own and own != self.images_per_class:
                 found.append(f"{loss} is defined for {own} images of each class and takes {own}, whatever images_per_class says.")
-        for name in self.backbone if self.workers > 1 and not self.freeze_bn else ():
-            if find_backbone(name).batch_norm:
-                found.append(
-                    f"Batch norm in {name} sees each worker's part of a batch only; with freeze_bn=true any number of workers agree."
-                )
+        if self.workers > 1 and not self.freeze_bn:
+            found += [
+                f"Batch norm in {name} sees each worker's part of a batch only; with freeze_bn=true any number of workers agree."
+                for name in self.backbone
+                if find_backbone(name).batch_norm
+            ]
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import ray
+from ray import cloudpickle
 from ray.util.state import list_actors
 from ray_helpers import our_actors
 from rich.console import Console
@@ -23,10 +25,20 @@ from study.config import StudyConfig, make
 from study.live import View
 from study.presets import SMOKE, quickstart
 from trainables.contract import TrialSpec
+from trainables.slot import Slot
 from trainables.worker import Worker
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(600)]
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # slots do not import tests
 LOSSES = ["contrastive", "proxy_anchor"]
+
+
+class Slow(Worker):
+    """Leaves a new node time to start its slot."""
+
+    def step(self) -> dict[str, Any]:
+        time.sleep(3)
+        return super().step()
 
 
 class Meddling(View):
@@ -47,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("studies")
 
 
-def study(folder: Path, **changes: Any) -> StudyConfig:
+def small(folder: Path, **changes: Any) -> StudyConfig:
     """Final trials of the published settings: their scores depend on nothing but their seeds."""
     fixed = {"losses": LOSSES, "protocols": ["fixed_validation"], "strategy": "fixed", "baselines": False, "seeds": 4, "epochs": 4}
     return make(quickstart() | SMOKE | {"studies": str(folder)} | fixed | changes)
@@ -56,7 +68,7 @@ def study(folder: Path, **changes: Any) -> StudyConfig:
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], float]:
     """Test Recall@1 by loss and seed, from one undisturbed process."""
-    config, worker, found = study(tmp_path_factory.mktemp("none"), name="none"), Worker(), {}
+    config, worker, found = small(tmp_path_factory.mktemp("none"), name="none"), Worker(), {}
     for cell in config.cells():
         for seed in config.final_seeds():
             worker.begin(config.spec(cell, "final", seed, config.published(cell.loss)))
@@ -85,9 +97,15 @@ def finished(config: StudyConfig, view: View, expected: dict[tuple[str, int], fl
 
 
 def test_a_new_node_becomes_slots_and_a_lost_one_gives_its_trials_back(
-    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]
+    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = study(folder, name="coming-and-going")
+    import study.run
+
+    class SlowSlot(Slot):
+        kind = Slow
+
+    monkeypatch.setattr(study.run, "Slot", SlowSlot)
+    config = small(folder, name="coming-and-going")
     added: list[Any] = []
     ran: set[str] = set()  # trials that were seen on the new node
 
@@ -95,7 +113,7 @@ def test_a_new_node_becomes_slots_and_a_lost_one_gives_its_trials_back(
         if not added:
             added.append(more_nodes(num_cpus=1))
         new = added[0].node_id
-        here = [actor for actor in list_actors(filters=[("state", "=", "ALIVE"), ("node_id", "=", new)]) if "Inner" in actor.class_name]
+        here = [actor for actor in list_actors(filters=[("state", "=", "ALIVE"), ("node_id", "=", new)]) if "Trainable" in actor.class_name]
         ran.update(actor.actor_id for actor in here)
         if here and calls > 4:
             local_ray.remove_node(added[0], allow_graceful=False)
@@ -112,14 +130,14 @@ def test_a_new_node_becomes_slots_and_a_lost_one_gives_its_trials_back(
 
 def test_trials_spread_over_the_nodes(more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]) -> None:
     more_nodes(num_cpus=2)
-    config = study(folder, name="spread")
+    config = small(folder, name="spread")
     trials = finished(config, Meddling(config, lambda *_: True), expected, within=1e-9)
     assert len(set(trials["nodes"])) == 2
 
 
 def test_ddp_across_nodes_survives_a_killed_worker(more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]) -> None:
     more_nodes(num_cpus=1)
-    config = study(folder, name="three-workers", workers=3)
+    config = small(folder, name="three-workers", workers=3)
 
     def kill_a_worker(calls: int, spec: TrialSpec, epoch: int) -> bool:
         if calls < 6:
@@ -139,7 +157,7 @@ def test_a_group_that_loses_a_node_goes_on_on_another(
     local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float]
 ) -> None:
     first = more_nodes(num_cpus=1)
-    config = study(folder, name="lost-node", workers=3)
+    config = small(folder, name="lost-node", workers=3)
 
     def lose_the_node(calls: int, spec: TrialSpec, epoch: int) -> bool:
         if calls < 6:

@@ -1,105 +1,142 @@
-"""What the framework costs: a study of short search trials on two warm slots against the same epochs in two bare processes.
+"""What the framework costs: studies of short trials against the same epochs in bare processes, and starting a trial warm against the naive ways.
 
-The study is a real one: HyperOpt proposes, ASHA stops, every epoch is checkpointed and written to MLflow. A slot's clock runs from
-the end of its first trial to the end of its last. Each bare process then trains exactly what one slot trained in that time, the same
-settings for the same epochs with the same Learner, having imported everything and loaded the data before its clock starts. The ratio is
-of slot-seconds.
+Cost: a study is a real one: HyperOpt proposes, ASHA stops, every epoch is checkpointed and written to MLflow. A slot's clock runs from
+the end of its first trial to the end of its last. Bare processes then train exactly what the slots trained in that time, the same
+settings for the same epochs with the same Learner, having imported everything and loaded the data before their clock starts: two
+processes for two slots of one worker, two processes that train by DDP for one slot of two workers. The ratio is of slot-seconds.
+
+Start: trials of one epoch, one after the other. From the end of a trial to the end of the next, without the seconds of its epoch: what
+it takes to get a trial to its first step and back. Warm is what a study does; naive is an actor, and with two workers a whole
+Ray Train run inside it, for each trial.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import os
+import statistics
 import tempfile
 import time
-from multiprocessing.queues import Queue
-from multiprocessing.synchronize import Barrier
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from rich.console import Console
 
+import study.run
 from study.config import StudyConfig, make
 from study.live import View
 from study.presets import quickstart
 from trainables.contract import TrialSpec
 
-SLOTS = 2
 Done = tuple[float, TrialSpec, int]  # when it ended, what it was, how many epochs it ran
+ROW = "{:<66}{:>22}"
 
 
 class Clock(View):
-    """A silent view that notes which slot ran what, and when it ended."""
+    """A silent view that notes which slot ran what, when it ended, and how long its last epoch took."""
 
     def __init__(self, config: StudyConfig) -> None:
         super().__init__(config, Console(quiet=True))
         self.slots: dict[int, list[Done]] = {}
+        self.epoch_seconds: list[float] = []
 
     def ended(self, spec: TrialSpec, name: str, outcome: str, result: dict[str, Any]) -> None:
         super().ended(spec, name, outcome, result)
         self.slots.setdefault(result["pid"], []).append((time.perf_counter(), spec, result["epoch"]))
+        self.epoch_seconds.append(result["metrics"]["seconds"])
+
+    def starts(self) -> list[float]:
+        """Of every trial but the first."""
+        ends = sorted(end for done in self.slots.values() for end, _, _ in done)
+        return [b - a - seconds for a, b, seconds in zip(ends, ends[1:], self.epoch_seconds[1:], strict=True)]
 
 
-def study(folder: str, trials: int) -> Clock:
-    from study.run import run_study
-
-    changes = {"losses": ["contrastive", "multi_similarity"], "protocols": ["fixed_validation"], "search_trials": trials // 2, "seeds": 1}
-    config = make(quickstart() | changes | {"baselines": False, "slots": SLOTS, "studies": folder})
-    clock = Clock(config)
-    run_study(config, view=clock)
+def run(**changes: Any) -> Clock:
+    base = {"losses": ["contrastive", "multi_similarity"], "protocols": ["fixed_validation"], "seeds": 1, "baselines": False}
+    with tempfile.TemporaryDirectory() as folder:
+        config = make(quickstart() | base | {"studies": folder} | changes)
+        clock = Clock(config)
+        study.run.run_study(config, view=clock)
     return clock
 
 
-def bare(work: list[tuple[TrialSpec, int]], barrier: Barrier, answers: Queue[float]) -> None:
+def bare(rank: int, work: list[list[tuple[TrialSpec, int]]], workers: int, meeting: str) -> None:
+    """One process: its own part of the work, or its rank in all of it."""
+    import torch.distributed as dist
+
     from trainables.datasets.pixels import load
     from trainables.learner import Learner
     from trainables.process import settle
+    from trainables.team import ALONE, Team
 
     settle()
-    data = load(work[0][0].origin, work[0][0].look.cache_size)
-    Learner(work[0][0], data).epoch()  # warms up
-    barrier.wait()
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", init_method=f"file://{meeting}/ranks", rank=rank, world_size=2)
+    team = Team(rank, workers) if workers > 1 else ALONE
+    mine = work[0] if workers > 1 else work[rank]
+    data = load(mine[0][0].origin, mine[0][0].look.cache_size)
+    Learner(mine[0][0], data, team).epoch()  # warms up
+    dist.barrier()
     began = time.perf_counter()
-    for spec, epochs in work:
-        learner = Learner(spec, data)
+    for spec, epochs in mine:
+        learner = Learner(spec, data, team)
         for _ in range(epochs):
             learner.epoch()
         if spec.phase == "final":
             learner.read_test()
-    answers.put(time.perf_counter() - began)
+    Path(meeting, f"seconds-{rank}").write_text(str(time.perf_counter() - began))
 
 
-def bare_seconds(slots: list[list[Done]]) -> float:
-    context = multiprocessing.get_context("spawn")
-    barrier, answers = context.Barrier(len(slots)), context.Queue()
+def bare_seconds(slots: list[list[Done]], workers: int) -> float:
+    """Slot-seconds of the same trials in two bare processes."""
+    from torch.multiprocessing import start_processes
+
     work = [[(spec, epochs) for _, spec, epochs in done[1:]] for done in slots]
-    workers = [context.Process(target=bare, args=(part, barrier, answers)) for part in work]
-    for worker in workers:
-        worker.start()
-    seconds = sum(answers.get() for _ in workers)
-    for worker in workers:
-        worker.join()
-    return seconds
+    with tempfile.TemporaryDirectory() as meeting:
+        start_processes(bare, args=(work, workers, meeting), nprocs=2, start_method="spawn")
+        seconds = [float(Path(meeting, f"seconds-{rank}").read_text()) for rank in range(2)]
+    return max(seconds) if workers > 1 else sum(seconds)
+
+
+def cost(what: str, *, workers: int, trials: int) -> None:
+    clock = run(workers=workers, slots=2 // workers, search_trials=trials // 2)
+    slots = [done for done in clock.slots.values() if len(done) > 1]
+    in_study = sum(done[-1][0] - done[0][0] for done in slots)
+    in_bare = bare_seconds(slots, workers)
+    later = [each for done in slots for each in done[1:]]
+    print(ROW.format(f"{what}: {len(later)} trials, {sum(n for *_, n in later)} epochs in the study", f"{in_study:.1f} slot-seconds"))
+    print(ROW.format("  the same in two bare processes" + " with DDP" * (workers > 1), f"{in_bare:.1f} slot-seconds"))
+    print(ROW.format("  ratio", f"{in_study / in_bare:.2f}"), flush=True)
+
+
+def start(what: str, *, workers: int, warm: bool, trials: int) -> float:
+    real = study.run.tune.TuneConfig
+    with ExitStack() as stack:
+        if not warm:
+            stack.enter_context(mock.patch.object(study.run.tune, "TuneConfig", lambda **o: real(**o | {"reuse_actors": False})))
+        clock = run(workers=workers, slots=1, losses=["contrastive"], search_trials=trials, epochs=1, grace=1, steps_per_epoch=1)
+    starts = clock.starts()
+    middle = statistics.median(starts)
+    print(ROW.format(f"{what}, {len(starts)} trials", f"{middle:.2f} s ({min(starts):.2f} to {max(starts):.2f})"), flush=True)
+    return middle
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=24, help="search trials")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=24, help="search trials of a study whose cost is measured")
     trials = parser.parse_args().trials
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        clock = study(folder, trials)
-    slots = [done for done in clock.slots.values() if len(done) > 1]
-    in_study = sum(done[-1][0] - done[0][0] for done in slots)
-    in_bare = bare_seconds(slots)
-    later = [each for done in slots for each in done[1:]]
-    rows = {
-        "until both slots had ended their first trial": f"{max(done[0][0] for done in slots) - began:.1f} s",
-        f"then {len(later)} trials, {sum(epochs for _, _, epochs in later)} epochs in the study": f"{in_study:.1f} slot-seconds",
-        f"the same in {len(slots)} bare processes": f"{in_bare:.1f} slot-seconds",
-        "ratio": f"{in_study / in_bare:.2f}",
-    }
-    for what, value in rows.items():
-        print(f"{what:<48}{value:>22}")
+    print("Cost, after a slot's first trial")
+    cost("two slots of one worker", workers=1, trials=trials)
+    cost("one slot of two workers", workers=2, trials=trials)
+    print("\nStart of a further trial, median and range")
+    one = start("one worker, warm slot", workers=1, warm=True, trials=12)
+    actor = start("one worker, a fresh actor per trial", workers=1, warm=False, trials=4)
+    print(ROW.format("  naive / warm", f"{actor / one:.0f}"))
+    two = start("two workers, warm group", workers=2, warm=True, trials=12)
+    nested = start("two workers, a fresh actor and TorchTrainer per trial", workers=2, warm=False, trials=4)
+    print(ROW.format("  naive / warm", f"{nested / two:.0f}"))
 
 
 if __name__ == "__main__":

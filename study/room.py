@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import ray
+from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.experimental.internal_kv import _internal_kv_get
 from ray.util.placement_group import placement_group, remove_placement_group
 
@@ -111,7 +112,8 @@ def _listed(resources: Resources) -> str:
 
 def autoscales() -> bool:
     """Whether Ray adds nodes by itself. Its monitor writes what kinds of nodes there are; if it only watches, each is its own kind."""
-    status = json.loads(_internal_kv_get("__autoscaling_status") or "{}")
-    report = status.get("autoscaler_report") or {}
-    kinds = {*report.get("active_nodes", {}), *(kind for _, kind, *_ in report.get("pending_nodes", []))}
-    return any(not kind.startswith(FIXED_NODE) for kind in kinds)
+    written = json.loads(_internal_kv_get("__autoscaling_status") or "{}")
+    kinds = (written.get("autoscaler_report") or {}).get("node_type_mapping") or {}
+    status = get_cluster_status(ray.get_runtime_context().gcs_address)  # by a newer autoscaler, and by KubeRay's
+    names = [*kinds.values(), *(node.ray_node_type_name for node in status.active_nodes + status.idle_nodes)]
+    return any(name and not name.startswith(FIXED_NODE) for name in names)

@@ -1,0 +1,81 @@
+"""Where a study has room: slots counted by node, a clear word where there is none, and patience where nodes will come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from study import room as module
+from study.preflight import PreflightError
+from study.room import Room, autoscales, find_room, places
+from tests.conftest import MakeConfig
+from trainables.contract import Crew
+
+
+@pytest.mark.parametrize(
+    ("nodes", "crew", "slots"),
+    [
+        ([{"CPU": 4.0}], Crew(), 4),
+        ([{"CPU": 4.0}, {"CPU": 3.0}], Crew(workers=2), 3),
+        ([{"CPU": 1.0}, {"CPU": 1.0}], Crew(workers=2), 1),  # one slot on two nodes
+        ([{"CPU": 1.0}], Crew(workers=2), 0),
+        ([{"CPU": 8.0}], Crew(gpus=1.0), 0),
+        ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}], Crew(gpus=1.0), 2),
+        ([{"CPU": 8.0, "GPU": 1.0}], Crew(gpus=0.25), 4),
+        ([{"CPU": 8.0, "GPU": 1.0}], Crew(gpus=0.1), 8),  # the CPUs end first
+        ([{"CPU": 8.0, "GPU": 1.5}, {"CPU": 8.0, "GPU": 1.5}], Crew(workers=2, gpus=1.0), 1),  # halves do not add up
+        ([], Crew(), 0),
+    ],
+)
+def test_slots_are_counted_node_by_node(nodes: list[dict[str, float]], crew: Crew, slots: int) -> None:
+    assert places(nodes, crew) == slots
+
+
+def test_a_slot_asks_for_its_worker_and_a_group_beside_it() -> None:
+    assert Room(Crew(gpus=0.5), limit=None, grows=False).slot_resources() == {"CPU": 1.0, "GPU": 0.5}
+    assert "CPU" not in Room(Crew(workers=2), limit=None, grows=False).slot_resources()
+
+
+def quiet(line: str) -> None:
+    raise AssertionError(line)
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("local_ray")
+class TestOnACluster:
+    def test_the_limit_of_the_study_and_the_cluster_both_hold(self, config: MakeConfig, more_nodes: Any, monkeypatch: Any) -> None:
+        monkeypatch.setattr(module, "FRESH", 0.0)
+        assert find_room(config(), quiet).slots() == 2
+        assert find_room(config(slots=1), quiet).slots() == 1
+        room = find_room(config(workers=2), quiet)
+        assert room.slots() == 1
+        more_nodes(num_cpus=3)
+        assert room.slots() == 2
+        assert find_room(config(slots=9), quiet).slots() == 5
+
+    def test_what_has_no_place_on_a_fixed_cluster_says_what_is_asked_and_what_there_is(self, config: MakeConfig, monkeypatch: Any) -> None:
+        monkeypatch.setattr(module, "PATIENCE", 1.0)
+        assert not autoscales()
+        with pytest.raises(PreflightError) as error:
+            find_room(config(workers=3), quiet)
+        assert str(error.value) == (
+            "A trial needs 3 workers with 1 CPU each, but the Ray cluster has 2 CPU on 1 node, of which 2 CPU is free; "
+            "ask for less with --set workers=N, or add a node."
+        )
+        with pytest.raises(PreflightError, match=r"A trial needs 1 CPU and 0\.5 GPU, but the Ray cluster has 2 CPU on 1 node"):
+            find_room(config(gpus_per_worker=0.5), quiet)
+
+    def test_a_cluster_that_grows_is_waited_for_and_the_wait_is_told(self, config: MakeConfig, more_nodes: Any, monkeypatch: Any) -> None:
+        monkeypatch.setattr(module, "NEWS", 0.0)
+        monkeypatch.setattr(module, "autoscales", lambda: True)
+        told: list[str] = []
+
+        def grow(line: str) -> None:
+            told.append(line)
+            if len(told) == 1:
+                more_nodes(num_cpus=1)
+
+        room = find_room(config(workers=3), grow)
+        assert told[0].startswith("Waiting for the cluster to grow: A trial needs 3 workers with 1 CPU each; the Ray cluster has 2 CPU")
+        assert room.slots() == 2  # one more than there is room for, so that the cluster goes on growing

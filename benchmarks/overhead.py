@@ -1,4 +1,4 @@
-"""What the framework costs: studies of short trials against the same epochs in bare processes, and starting a trial warm against the naive ways.
+"""What the framework costs: studies of short trials against bare processes, and starting a trial warm against the naive ways.
 
 Cost: a study is a real one: HyperOpt proposes, ASHA stops, every epoch is checkpointed and written to MLflow. A slot's clock runs from
 the end of its first trial to the end of its last. Bare processes then train exactly what the slots trained in that time, the same

@@ -39,14 +39,26 @@ class Learner:
         return len(self.rows) >= self.spec.training.epochs or (bool(self.rows) and self.rows[-1].done)
 
     def epoch(self) -> EpochRow:
-        """Train every split for one epoch and score its select classes."""
+        """Train every split for one epoch and score its select classes. A search trial whose setting needs too much memory ends."""
+        started = time.perf_counter()
+        try:
+            row = self._epoch()
+        except torch.OutOfMemoryError:  # on a GPU; where several ranks train together, the others would wait for ever
+            if self.spec.phase != "search" or self.fits[0].world > 1:
+                raise
+            best_epoch, seconds = self.best[0][1], time.perf_counter() - started
+            row = EpochRow(len(self.rows) + 1, None, {}, (), WORST, best_epoch, seconds, done=True, out_of_memory=True)
+        self.rows.append(row)
+        return row
+
+    def _epoch(self) -> EpochRow:
         started, number = time.perf_counter(), len(self.rows) + 1
         losses = [fit.train_epoch(number) for fit in self.fits]
         diverged = not np.isfinite(losses).all()
         folds = [{} if diverged else fit.score(fit.select).means for fit in self.fits]
         if not diverged:
             self._keep_best(folds, number)
-        row = EpochRow(
+        return EpochRow(
             epoch=number,
             loss=None if diverged else fmean(losses),
             select={} if diverged else {name: fmean(fold[name] for fold in folds) for name in folds[0]},
@@ -58,8 +70,6 @@ class Learner:
             diverged=diverged,
             train={} if diverged else self._diagnostics(),
         )
-        self.rows.append(row)
-        return row
 
     def read_test(self) -> FinalRow:
         """Score the test classes with each split's best epoch."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from search_spaces import Value
+from search_spaces.training import TRAINED
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,7 +27,7 @@ PARENT = "mlflow.parentRunId"
 QUERIES = "queries.csv"
 CURVES = ("select/", "seconds")  # metrics whose every epoch is read back
 RETRY_PAUSES = (0.2, 1.0, 5.0)  # seconds before a failed write is tried again
-SETTINGS = ("loss.", "training.")  # params with these prefixes are the trial's setting; loss. goes without saying
+SETTINGS = ("loss.", TRAINED)  # params with these prefixes are the trial's setting; loss. goes without saying
 
 
 def open_store(uri: str) -> MlflowClient:

@@ -10,6 +10,7 @@ EMBEDDING_SIZE = 64  # the smallest of thesis tables 6 to 10
 SKETCHES_LEARNING_RATE = 2e-3
 SKETCHES_BATCH = 50
 
+TRAINED = "training."  # before the keys of a setting that replace the study's training
 # What search_training may name. thesis: table 3; paper: ProxyAnchor's, whose pipeline the thesis follows; code: the thesis's.
 TRAINING: dict[str, Param] = {
     "learning_rate": Param(

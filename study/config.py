@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from search_spaces import LOSSES, LossSpace, Param, Value, find_card, pick, text
-from search_spaces.training import TRAINING
+from search_spaces.training import TRAINED, TRAINING
 from study.budget import check_search, expected_epochs, rungs, search_epochs
 from study.keys import Keys
 from study.protocols import PROTOCOLS, Divides
@@ -22,7 +22,6 @@ from trainables.networks.weights import check_weights
 from trainables.optimiser import OPTIMISERS
 
 RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
-TRAINED = "training."  # before the keys of a setting that replace the study's training
 
 
 class StudyConfig(Keys):

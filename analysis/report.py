@@ -20,7 +20,7 @@ from analysis.tracking import StudyRows, redact
 from search_spaces import Value, text
 from trainables.contract import PIXELS, PUBLISHED
 
-OUTCOMES = ("finished", "stopped early", "diverged", "failed", "unfinished")
+OUTCOMES = ("finished", "stopped early", "diverged", "out of memory", "failed", "unfinished")
 
 
 @dataclass(frozen=True)

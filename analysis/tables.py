@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from analysis.edges import edge_notes
 from analysis.statistics import LEVEL, ClassSums, Floats, bootstrap, interval, rank_intervals
 from analysis.tracking import StudyRows
 from trainables.contract import PEEKING, PIXELS
@@ -72,6 +73,7 @@ def rankings(rows: StudyRows) -> list[Ranking]:
     finals = rows.finals
     if finals.empty:
         return []
+    searched = set(rows.trials.loc[rows.trials["phase"] == "search", "cell"])
     trained, untrained = finals[finals["rule"] != "untrained"], finals[finals["rule"] == "untrained"]
     found = []
     for place in trained[SETTING_AXES].drop_duplicates().itertuples(index=False):
@@ -79,7 +81,8 @@ def rankings(rows: StudyRows) -> list[Ranking]:
         here = (trained["dataset"] == dataset) & (trained["backbone"] == backbone) & (trained["embedding_size"] == size)
         same = (untrained["backbone"] == backbone) & (untrained["embedding_size"] == size)
         theirs = untrained[(untrained["dataset"] == dataset) & (same | (untrained["backbone"] == PIXELS))]
-        found.append(_ranking(dataset, backbone, size, trained[here], theirs, rows.queries))
+        ranking = _ranking(dataset, backbone, size, trained[here], theirs, rows.queries)
+        found.append(replace(ranking, notes=ranking.notes + edge_notes(trained[here], searched)))
     return found
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from search_spaces import Value
+from search_spaces.training import TRAINED
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,7 +27,7 @@ PARENT = "mlflow.parentRunId"
 QUERIES = "queries.csv"
 CURVES = ("select/", "seconds")  # metrics whose every epoch is read back
 RETRY_PAUSES = (0.2, 1.0, 5.0)  # seconds before a failed write is tried again
-SETTING = "loss."  # params with this prefix are the trial's setting
+SETTINGS = ("loss.", TRAINED)  # params with these prefixes are the trial's setting; loss. goes without saying
 
 
 def open_store(uri: str) -> MlflowClient:
@@ -253,7 +254,7 @@ def _runs(client: MlflowClient, study: str) -> list[Run]:
 def _trial_row(run: Run) -> dict[str, Any]:
     tags = {k: v for k, v in run.data.tags.items() if not k.startswith("mlflow.")}
     info = {"run_id": run.info.run_id, "status": run.info.status, "start": run.info.start_time, "end": run.info.end_time}
-    setting = {k.removeprefix(SETTING): _value(v) for k, v in run.data.params.items() if k.startswith(SETTING)}
+    setting = {k.removeprefix(SETTINGS[0]): _value(v) for k, v in run.data.params.items() if k.startswith(SETTINGS)}
     row = {**tags, **info, "setting": setting, **run.data.metrics}
     return row | {"seed": int(tags["seed"]), "peeks": tags["peeks"] == "True", "embedding_size": int(tags["embedding_size"])}
 

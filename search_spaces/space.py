@@ -12,6 +12,7 @@ Kind = Literal["pair", "triplet", "proxy", "classification"]
 BatchKind = Literal["balanced", "random", "triplets", "mined"]
 Similarity = Literal["self", "positive", "negative"]  # what a loss compares a pair's similarity with (thesis table 1)
 Value = float | str | bool  # of a parameter; whole numbers are floats here and ints where a loss needs them
+LEVELS = 5  # of a range that no source has a grid for
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,18 @@ class Range:
     def ends(self) -> tuple[Value, Value]:
         return self.low, self.high
 
+    def place(self, value: float) -> float:
+        """Where a value lies, from 0 at the low end to 1 at the high end; log ranges by order of magnitude."""
+        scale = math.log if self.log else float
+        return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
+
+    def levels(self) -> tuple[Value, ...]:
+        """A few values from end to end, evenly spaced as place() has it."""
+        shares = [i / (LEVELS - 1) for i in range(1, LEVELS - 1)]
+        inner = [self.low * (self.high / self.low) ** x if self.log else self.low + x * (self.high - self.low) for x in shares]
+        rounded = [self.nearest(float(f"{value:.6g}")) for value in inner]  # no binary dust
+        return tuple(dict.fromkeys([self.low, *rounded, self.high]))
+
     def nearest(self, value: object) -> Value:
         """The valid value that is meant, as far as one can tell."""
         number = float(value) if isinstance(value, (int, float)) else self.low
@@ -81,6 +94,9 @@ class Choice:
 
     def ends(self) -> tuple[Value, Value]:
         return self.options[0], self.options[-1]
+
+    def levels(self) -> tuple[Value, ...]:
+        return self.options
 
     def nearest(self, value: object) -> Value:
         near = get_close_matches(str(value), [str(option) for option in self.options], n=1, cutoff=0)
@@ -110,12 +126,18 @@ class Param:
     def __post_init__(self) -> None:
         if any(end not in self.domain for end in self.search.ends()):
             raise ValueError(f"The search range lies in the domain: {self}")
+        if any(value not in self.search for value in self.levels()):
+            raise ValueError(f"The grid lies in the search range: {self}")
         if self.note:
             return
         if any(value not in self.search for _, value in self.cited()):
             raise ValueError(f"Every cited value lies in the search range, or note= says why: {self}")
         if self.found is not None and self.grid is not None and self.found not in self.grid.values():
             raise ValueError(f"found={self.found} is not on its own grid {self.grid}; say so in note=.")
+
+    def levels(self) -> tuple[Value, ...]:
+        """The values of its source's grid; without one every option, or a few levels of the range."""
+        return self.grid.values() if self.grid else self.search.levels()
 
     def cited(self) -> Iterator[tuple[str, Value]]:
         """(source, value) of everyone who gave one."""

@@ -1,4 +1,6 @@
-"""What the sources say of training itself, and our values for sketches."""
+"""What the sources say of training itself: what of it may be searched, and our values for sketches."""
+
+from search_spaces.space import Param, Range
 
 WEIGHT_DECAY = 1e-4  # the thesis's code; its text prints none
 IMAGES_PER_CLASS = 5  # in a balanced batch: inferred from the thesis's text on multi_similarity
@@ -7,3 +9,25 @@ EMBEDDING_SIZE = 64  # the smallest of thesis tables 6 to 10
 # Our choice for a small network on 28 x 28 drawings, trained from nothing: no source has one.
 SKETCHES_LEARNING_RATE = 2e-3
 SKETCHES_BATCH = 50
+
+TRAINED = "training."  # before the keys of a setting that replace the study's training
+# What search_training may name. thesis: table 3; paper: ProxyAnchor's, whose pipeline the thesis follows; code: the thesis's.
+TRAINING: dict[str, Param] = {
+    "learning_rate": Param(
+        paper=1e-4, thesis=1e-4, reality=1e-6, search=Range(1e-6, 1e-2, log=True), domain=Range(1e-12, 1e3),
+        unit="of the backbone",
+        note="Table 3 has 6e-4 for SOP. The reality check trains with RMSprop at 1e-6. Trained from nothing, networks want ten times more.",
+    ),
+    "lr_step": Param(
+        paper=10, thesis=10, search=Range(2, 40, log=True, integer=True), domain=Range(1, 1e6, integer=True), unit="epochs",
+        note="Table 3 has 5, 10 and 20, for 100 epochs; 10 is its BNInception on CUB.",
+    ),
+    "lr_gamma": Param(
+        paper=0.5, thesis=0.1, code=0.5, search=Range(0.05, 1), domain=Range(1e-6, 1),
+        note="Table 3 has 0.1, and 0.25 for SOP. 1 is no decay.",
+    ),
+    "weight_decay": Param(
+        paper=1e-4, code=1e-4, search=Range(1e-6, 1e-2, log=True), domain=Range(0, 1e3),
+        note="The thesis prints none. Others have 4e-4 and 5e-4.",
+    ),
+}  # fmt: skip

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
-from search_spaces import LOSSES, Choice, LossSpace, Range, Value, find_card, pick, text
+from search_spaces import LOSSES, LossSpace, Param, Value, find_card, pick, text
+from search_spaces.training import TRAINED, TRAINING
+from study.budget import check_search, expected_epochs, rungs, search_epochs
 from study.keys import Keys
 from study.protocols import PROTOCOLS, Divides
 from study.strategies import STRATEGIES
@@ -85,6 +87,7 @@ class StudyConfig(Keys):
             raise ValueError(f"batch_size={self.batch_size} must be a multiple of images_per_class={self.images_per_class}; use {near}.")
         if self.warm_up >= self.epochs:
             raise ValueError(f"warm_up={self.warm_up} must end before the last of epochs={self.epochs}.")
+        check_search(self)
         for loss in self.losses:
             self._check_batch(loss, find_card(loss))
         if self.batch_size // self.images_per_class < 2:
@@ -145,6 +148,12 @@ class StudyConfig(Keys):
                 for name in self.backbone
                 if find_backbone(name).batch_norm
             ]
+        counts = {self.label(cell): self.trials(cell)[0] for cell in self.cells()}
+        found += [
+            f"{label}: {self.strategy} tries {count:,} settings, whatever search_trials says."
+            for label, count in counts.items()
+            if count not in (0, self.search_trials)
+        ]
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]
 
@@ -187,27 +196,26 @@ class StudyConfig(Keys):
 
     def published(self, loss: str) -> dict[str, Value]:
         """The published setting, with what `settings` puts in its place: flat keys."""
-        return {f"loss.{key}": value for key, value in {**find_card(loss).defaults, **self.settings.get(loss, {})}.items()}
+        own = {f"loss.{key}": value for key, value in {**find_card(loss).defaults, **self.settings.get(loss, {})}.items()}
+        return own | {f"{TRAINED}{key}": getattr(self, key) for key in self.search_training}
 
-    def space(self, loss: str) -> dict[str, Range | Choice]:
+    def space(self, loss: str) -> dict[str, Param]:
         """What a searcher may try for this loss: flat keys."""
-        return {f"loss.{key}": param.search for key, param in find_card(loss).params.items()}
+        own = {f"loss.{key}": param for key, param in find_card(loss).params.items()}
+        return own | {f"{TRAINED}{key}": TRAINING[key] for key in self.search_training}
 
     def rungs(self) -> list[int]:
-        """Epochs at which early stopping may end a search trial."""
-        count = 0
-        while self.grace * self.reduction**count < self.epochs:
-            count += 1
-        return [self.grace * self.reduction**i for i in range(count)]
+        return rungs(self)
 
     def expected_search_epochs(self) -> float:
-        """Of one search trial, if at every rung one in `reduction` goes on."""
-        stops = [*self.rungs(), self.epochs]
-        return stops[0] + sum((b - a) / float(self.reduction ** (i + 1)) for i, (a, b) in enumerate(pairwise(stops)))
+        return expected_epochs(self)
 
     def trials(self, cell: Cell) -> tuple[int, int]:
         """How many search and final trials a cell has."""
-        return (self.search_trials if self.searched(cell) else 0), self.seeds
+        if not self.searched(cell):
+            return 0, self.seeds
+        space, first = self.space(cell.loss), self.published(cell.loss)
+        return STRATEGIES[self.strategy].trials(space, first=first, budget=self.search_trials), self.seeds
 
     def label(self, cell: Cell) -> str:
         """The cell's name without what is the same in all cells of this study."""
@@ -233,9 +241,16 @@ class StudyConfig(Keys):
             splits=splits,
             look=self.look(cell.dataset, cell.backbone),
             design=Design(**self._values(Design)),
-            training=Training(**self._values(Training) | {"metrics": self.measured(cell.dataset)}),
+            training=self._training(cell.dataset, phase, setting),
             setting=dict(setting),
         )
+
+    def _training(self, dataset: str, phase: Phase, setting: Mapping[str, Value]) -> Training:
+        """The study's, with what the setting puts in its place and the epochs of the phase."""
+        names = {key.removeprefix(TRAINED): value for key, value in setting.items() if key.startswith(TRAINED)}
+        chosen = {name: type(getattr(self, name))(value) for name, value in names.items()}  # whole numbers are floats in a setting
+        epochs = search_epochs(self) if phase == "search" else self.epochs
+        return Training(**self._values(Training) | chosen | {"metrics": self.measured(dataset), "epochs": epochs})
 
     def final_seeds(self) -> range:
         """None of them is the search's: the selected trial itself would be too good by luck."""

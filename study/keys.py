@@ -40,9 +40,11 @@ class Keys(BaseModel):
     val_fraction: float = Field(0.1, gt=0, lt=1, description="fixed_validation: share of the train classes held out, two at least")
     split_seed: int = Field(0, ge=0, description="fixed_validation: which classes are held out")
 
-    strategy: str = Field("hyperopt", description="who proposes settings")
-    search_trials: int = Field(8, ge=1, description="settings tried per searched cell; the first is the published one")
-    grace: int = Field(2, ge=1, description="epochs before early stopping may end a search trial")
+    strategy: str = Field("hyperopt", description="who proposes settings: one of `fairtrial list strategies`")
+    search_trials: int = Field(8, ge=1, description="hyperopt, random: settings tried per searched cell; the first is the published one")
+    search_training: Texts = Field((), description="searched with the loss: learning_rate, lr_step, lr_gamma, weight_decay")
+    search_epochs: int | None = Field(None, ge=1, description="of a search trial that is not stopped; empty: as many as epochs")
+    grace: int = Field(2, ge=1, description="epochs before early stopping may end a search trial; more than warm_up")
     reduction: int = Field(2, ge=2, description="of the trials at a rung, one in this many goes on")
     seeds: int = Field(3, ge=1, description="final trials per cell")
     seed: int = Field(0, ge=0, description="of searchers and search trials; final trials have the seeds after it")
@@ -62,7 +64,7 @@ class Keys(BaseModel):
     max_shift: int = Field(0, ge=0, description="shifted: pixels, any direction; black comes in")
     flip: bool = Field(True, description="mirror half of the images in training")
 
-    epochs: int = Field(ge=1, description="of every trial that is not stopped")
+    epochs: int = Field(ge=1, description="of every final trial, and of search trials unless search_epochs says otherwise")
     batch_size: int = Field(ge=2, description="images per step, over all workers")
     batches: Literal["balanced", "random", "triplets", "mined"] | None = Field(None, description="of all losses; empty: as its card says")
     memory: int = Field(0, ge=0, description="embeddings of earlier batches that a loss sees, too (cross-batch memory); 0: none")
@@ -89,7 +91,7 @@ class Keys(BaseModel):
     studies: str = Field("studies", description="folder for studies and the embedded MLflow")
     tracking_uri: str | None = Field(None, description="an MLflow server; empty: SQLite in the studies folder")
 
-    @field_validator("losses", "dataset", "backbone", "protocols", "metrics", "train_classes", "test_classes")
+    @field_validator("losses", "dataset", "backbone", "protocols", "metrics", "train_classes", "test_classes", "search_training")
     @classmethod
     def _no_twins(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) < len(names):

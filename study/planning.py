@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from study.budget import search_epochs
 from study.config import StudyConfig
 from study.strategies import STRATEGIES, Setting
 from trainables.contract import Cell
@@ -40,13 +41,15 @@ def plan_cells(config: StudyConfig) -> list[CellPlan]:
 def _plan_cell(config: StudyConfig, cell: Cell) -> CellPlan:
     search, final = config.trials(cell)
     low = round(search * config.expected_search_epochs()) + final * config.epochs
+    high = search * search_epochs(config) + final * config.epochs
     published = config.published(cell.loss)
     settings = [published]
     if search:
         strategy = STRATEGIES[config.strategy](config.space(cell.loss), first=published, trials=search, seed=config.seed)
-        settings = [strategy.suggest(f"preview-{i}") for i in range(min(search, PREVIEW))]
+        previews = [strategy.suggest(f"preview-{i}") for i in range(min(search, PREVIEW))]
+        settings = [setting for setting in previews if setting is not None]
     rule = config.protocol(cell.protocol).rule
-    return CellPlan(config.label(cell), rule, search, final, (low, (search + final) * config.epochs), settings)
+    return CellPlan(config.label(cell), rule, search, final, (low, high), settings)
 
 
 def obstacle(config: StudyConfig) -> str | None:

@@ -51,6 +51,7 @@ SMOKE: dict[str, Any] = {
     "image_size": None,
     "embedding_size": [16],
     "search_trials": 2,
+    "search_epochs": None,
     "grace": 1,
     "reduction": 2,
     "seeds": 2,

@@ -61,7 +61,7 @@ class Recorder(Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         spec, last = TrialSpec.from_dict(trial.config["spec"]), trial.last_result
-        outcome = "diverged" if last.get("diverged") else "finished"
+        outcome = "diverged" if last.get("diverged") else "out of memory" if last.get("out_of_memory") else "finished"
         if outcome == "finished" and last["epoch"] < spec.training.epochs:
             outcome = "stopped early"
         if spec.phase == "final":

@@ -28,6 +28,7 @@ class CellSearch:
     best: tuple[float, int, Setting]  # selection score, minus the trial's number, setting: of equals the earlier wins
     searching: dict[str, tuple[int, Setting]] = field(default_factory=dict)  # trial id -> number, setting
     tried: int = 0
+    waiting: bool = False  # its strategy has nothing to suggest until a running trial completes
 
     @property
     def search_over(self) -> bool:
@@ -52,7 +53,7 @@ class StudySearcher(Searcher):
         return CellSearch(
             cell,
             strategy,
-            to_search=config.search_trials if config.searched(cell) else 0,
+            to_search=config.trials(cell)[0],
             to_finish=list(config.final_seeds()),
             best=(-1.0, 0, published),
         )
@@ -73,16 +74,24 @@ class StudySearcher(Searcher):
 
     def _search_trial(self, trial_id: str) -> TrialSpec | None:
         """From the cell with the fewest running: a searcher learns most when its trials come one after the other."""
-        open_cells = [cell for cell in self.cells.values() if cell.to_search]
-        if not open_cells:
-            return None
-        chosen = min(open_cells, key=lambda cell: (len(cell.searching), cell.tried))
-        setting = chosen.strategy.suggest(trial_id)
-        chosen.searching[trial_id] = chosen.tried, setting
-        chosen.to_search -= 1
-        chosen.tried += 1
-        self.owner[trial_id] = str(chosen.cell)
-        return self.config.spec(chosen.cell, "search", self.config.seed, setting)
+        ready = [cell for cell in self.cells.values() if cell.to_search and not cell.waiting]
+        for cell in sorted(ready, key=lambda cell: (len(cell.searching), cell.tried)):
+            setting = cell.strategy.suggest(trial_id)
+            if setting is not None:
+                return self._start(trial_id, cell, setting)
+            assert cell.searching, "a strategy waits for its own running trials only"
+            cell.waiting = True
+        return None
+
+    def _start(self, trial_id: str, cell: CellSearch, setting: Setting) -> TrialSpec:
+        space = self.config.space(cell.cell.loss)
+        assert setting.keys() == space.keys(), "a setting has every key"
+        assert all(setting[key] in param.search for key, param in space.items()), f"a setting lies in its ranges: {setting}"
+        cell.searching[trial_id] = cell.tried, setting
+        cell.to_search -= 1
+        cell.tried += 1
+        self.owner[trial_id] = str(cell.cell)
+        return self.config.spec(cell.cell, "search", self.config.seed, setting)
 
     def _final_trial(self) -> TrialSpec | None:
         for cell in self.cells.values():
@@ -102,6 +111,7 @@ class StudySearcher(Searcher):
             return
         cell = self.cells[name]
         number, setting = cell.searching.pop(trial_id)
+        cell.waiting = False
         score = None if error or not result else float(result[SCORE])
         cell.strategy.complete(trial_id, score)
         if score is not None and (score, -number) > cell.best[:2]:

@@ -8,6 +8,7 @@ from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
+from study.budget import search_epochs
 from study.config import StudyConfig
 from study.search import SCORE
 from trainables.contract import PUBLISHED
@@ -45,7 +46,7 @@ def _asha(config: StudyConfig) -> ASHAScheduler:
         time_attr="epoch",
         metric=SCORE,
         mode="max",
-        max_t=config.epochs,
+        max_t=search_epochs(config),
         grace_period=config.grace,
         reduction_factor=config.reduction,
     )

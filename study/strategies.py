@@ -7,19 +7,25 @@ from collections.abc import Mapping
 from random import Random as Rng
 from typing import Any, Protocol
 
-from search_spaces import Choice, Range, Value
+from search_spaces import Choice, Param, Range, Value
 
 Setting = dict[str, Value]
-Space = Mapping[str, Range | Choice]  # flat keys: {"loss.margin": Range(0, 1)}
+Space = Mapping[str, Param]  # flat keys: {"loss.margin": Param(...)}
 
 
 class Strategy(Protocol):
-    """suggest() gives the next setting; complete() tells how it did, None where nothing can be said."""
+    """suggest() gives the next setting, or None: it waits until a running one completes.
+
+    complete() tells how a setting did, None where nothing can be said. trials() is how many settings it tries in all: the
+    study's budget, or as many as its rule has. The first one is always the published setting.
+    """
 
     about: str
 
     def __init__(self, space: Space, *, first: Setting, trials: int, seed: int) -> None: ...
-    def suggest(self, trial_id: str) -> Setting: ...
+    @staticmethod
+    def trials(space: Space, *, first: Setting, budget: int) -> int: ...
+    def suggest(self, trial_id: str) -> Setting | None: ...
     def complete(self, trial_id: str, score: float | None) -> None: ...
 
 
@@ -30,6 +36,10 @@ class Fixed:
 
     def __init__(self, space: Space, *, first: Setting, trials: int, seed: int) -> None:
         self.first = first
+
+    @staticmethod
+    def trials(space: Space, *, first: Setting, budget: int) -> int:
+        return 0
 
     def suggest(self, trial_id: str) -> Setting:
         return self.first
@@ -47,11 +57,15 @@ class Random:
         self.space, self.first, self.rng = space, first, Rng(seed)
         self.started = False
 
+    @staticmethod
+    def trials(space: Space, *, first: Setting, budget: int) -> int:
+        return budget
+
     def suggest(self, trial_id: str) -> Setting:
         if not self.started:
             self.started = True
             return self.first
-        return {key: self._draw(domain) for key, domain in self.space.items()}
+        return {key: self._draw(param.search) for key, param in self.space.items()}
 
     def _draw(self, domain: Range | Choice) -> Value:
         if isinstance(domain, Choice):
@@ -75,7 +89,7 @@ class HyperOpt:
         from ray.tune.search.hyperopt import HyperOptSearch
 
         self.space = space
-        domain = {key: _tune(part) for key, part in space.items()}
+        domain = {key: _tune(param.search) for key, param in space.items()}
         # HyperOpt's own start of 20 would make a search of 8 purely random.
         start = min(20, max(2, trials // 3))
         self.search = HyperOptSearch(
@@ -87,10 +101,15 @@ class HyperOpt:
             random_state_seed=seed,
         )
 
+    @staticmethod
+    def trials(space: Space, *, first: Setting, budget: int) -> int:
+        return budget
+
     def suggest(self, trial_id: str) -> Setting:
         setting = self.search.suggest(trial_id)
         assert setting is not None
-        return {key: value if isinstance(self.space[key], Choice) else self.space[key].nearest(value) for key, value in setting.items()}
+        parts = {key: (self.space[key].search, value) for key, value in setting.items()}
+        return {key: value if isinstance(domain, Choice) else domain.nearest(value) for key, (domain, value) in parts.items()}
 
     def complete(self, trial_id: str, score: float | None) -> None:
         self.search.on_trial_complete(trial_id, None if score is None else {"score": score}, error=score is None)
@@ -108,4 +127,101 @@ def _tune(domain: Range | Choice) -> Any:
     return tune.uniform(domain.low - half, domain.high + half)
 
 
-STRATEGIES: dict[str, type[Strategy]] = {"hyperopt": HyperOpt, "random": Random, "fixed": Fixed}
+class Grid:
+    """Every combination, the last parameter changing fastest. What its parameters have in levels is counted, never listed."""
+
+    about = "the published setting, then every combination of each parameter's grid: a source's, or five levels of its range"
+
+    def __init__(self, space: Space, *, first: Setting, trials: int, seed: int) -> None:
+        self.levels = {key: param.levels() for key, param in space.items()}
+        self.first, self.given = first, 0
+        self.size = math.prod(map(len, self.levels.values()))
+        self.published = self._number(first)
+
+    @staticmethod
+    def trials(space: Space, *, first: Setting, budget: int) -> int:
+        grid = Grid(space, first=first, trials=budget, seed=0)
+        return grid.size + (grid.published is None)
+
+    def suggest(self, trial_id: str) -> Setting | None:
+        self.given += 1
+        if self.given == 1:
+            return self.first
+        number = self.given - 2
+        number += self.published is not None and number >= self.published  # it came first
+        return self._combination(number) if number < self.size else None
+
+    def _combination(self, number: int) -> Setting:
+        setting: Setting = {}
+        for key, values in reversed(self.levels.items()):
+            number, place = divmod(number, len(values))
+            setting[key] = values[place]
+        return {key: setting[key] for key in self.levels}
+
+    def _number(self, setting: Setting) -> int | None:
+        """Which combination this is; None: it is not on the grid."""
+        number = 0
+        for key, values in self.levels.items():
+            if setting[key] not in values:
+                return None
+            number = number * len(values) + values.index(setting[key])
+        return number
+
+    def complete(self, trial_id: str, score: float | None) -> None:
+        pass
+
+
+class Coordinate:
+    """The thesis's sweep (table 15): the parameters in the card's order, each over its whole grid at the best setting so far.
+
+    Of equals the earlier wins. A sweep begins when the last one has ended. The best setting is tried again when its value of the next
+    parameter is on that grid: the thesis counts it, and so do we.
+    """
+
+    about = "the thesis's sweep: one parameter after the other over its whole grid, the best value kept for the next"
+
+    def __init__(self, space: Space, *, first: Setting, trials: int, seed: int) -> None:
+        self.levels = {key: param.levels() for key, param in space.items()}
+        self.left = list(self.levels)  # parameters not swept yet
+        self.best: tuple[float, int, Setting] = (-math.inf, 0, first)  # score, minus its number, setting
+        self.running: dict[str, tuple[int, Setting]] = {}
+        self.given = 0
+        # The published setting opens the first sweep, of which it is a part if its value is on the grid.
+        self.waiting = [first, *(setting for setting in self._sweep() if setting != first)]
+
+    @staticmethod
+    def trials(space: Space, *, first: Setting, budget: int) -> int:
+        sizes = [len(param.levels()) for param in space.values()]
+        swept = any(first[key] in param.levels() for key, param in list(space.items())[:1])
+        return sum(sizes) + (not swept)
+
+    def suggest(self, trial_id: str) -> Setting | None:
+        if not self.waiting and not self.running:
+            self.waiting = self._sweep()
+        if not self.waiting:
+            return None
+        setting = self.waiting.pop(0)
+        self.running[trial_id] = self.given, setting
+        self.given += 1
+        return setting
+
+    def _sweep(self) -> list[Setting]:
+        """Every value of the next parameter, the others as in the best setting so far."""
+        if not self.left:
+            return []
+        key = self.left.pop(0)
+        return [{**self.best[2], key: value} for value in self.levels[key]]
+
+    def complete(self, trial_id: str, score: float | None) -> None:
+        number, setting = self.running.pop(trial_id)
+        if score is not None and (score, -number) > self.best[:2]:
+            self.best = score, -number, setting
+
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    "hyperopt": HyperOpt,
+    "random": Random,
+    "grid": Grid,
+    "coordinate": Coordinate,
+    "fixed": Fixed,
+}

@@ -176,6 +176,43 @@ def test_an_absurd_learning_rate_diverges_and_still_gives_finite_rows(loss, step
     assert (rows[-1].done, rows[-1].diverged) == (True, True)
 
 
+def out_of_memory(*_: object) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_a_search_trial_whose_setting_needs_too_much_memory_ends_with_the_worst_score(monkeypatch):
+    learner = make(search())
+    sound = learner.epoch()
+    monkeypatch.setattr(learner.fits[0], "train_epoch", out_of_memory)
+    row = learner.epoch()
+    assert (row.epoch, row.done, row.out_of_memory, row.diverged, row.best) == (2, True, True, False, 0.0)
+    assert row.best_epochs == (sound.epoch,)
+    assert learner.done
+    assert all(math.isfinite(value) for value in row.metrics().values())
+    again = make(search())
+    again.load(learner.state())
+    assert again.rows[-1] == row
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError])
+def test_any_other_error_of_a_search_trial_is_one_of_the_machine(monkeypatch, error):
+    def fails(*_: object) -> None:
+        raise error
+
+    learner = make(search())
+    monkeypatch.setattr(learner.fits[0], "train_epoch", fails)
+    with pytest.raises(error):
+        learner.epoch()
+    assert learner.rows == []
+
+
+def test_a_final_trial_that_runs_out_of_memory_has_failed(monkeypatch):
+    learner = make(final())
+    monkeypatch.setattr(learner.fits[0], "train_epoch", out_of_memory)
+    with pytest.raises(torch.OutOfMemoryError):
+        learner.epoch()
+
+
 def test_one_diverged_split_ends_the_whole_trial(monkeypatch):
     learner = make(replace(search(), splits=(SPLIT.sealed(), OTHER.sealed())))
     broken_after(monkeypatch, learner, 0)

@@ -73,7 +73,12 @@ def test_a_trial_that_failed_before_it_started_still_has_its_run(played: SimpleN
 
 @pytest.mark.parametrize(
     ("last", "outcome"),
-    [({"epoch": 2}, "finished"), ({"epoch": 1}, "stopped early"), ({"epoch": 1, "diverged": True}, "diverged")],
+    [
+        ({"epoch": 2}, "finished"),
+        ({"epoch": 1}, "stopped early"),
+        ({"epoch": 1, "diverged": True}, "diverged"),
+        ({"epoch": 1, "out_of_memory": True}, "out of memory"),
+    ],
 )
 def test_the_outcome_is_told(played: SimpleNamespace, last: dict[str, Any], outcome: str) -> None:
     played.recorder.on_trial_start(0, [], played.trial)

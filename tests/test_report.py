@@ -27,7 +27,9 @@ class Writer:
         self.cells: set[str] = set()
         self.tracker.wait_until_ready()
 
-    def trial(self, loss: str, protocol: str, name: str, *, recall: float = 0.5, backbone: str = "tiny", failed: bool = False) -> None:
+    def trial(self, loss: str, protocol: str, name: str, *, recall: float = 0.5, margin: float | None = None, **more: Any) -> None:
+        backbone, failed = more.get("backbone", "tiny"), more.get("failed", False)
+        margin = 0.1 + 0.1 * (name != "search-0") if margin is None else margin
         cell, rule = f"{backbone}/{loss}/{protocol}", RULES[protocol]
         tags = {"dataset": "sketches", "backbone": backbone, "embedding_size": 16, "loss": loss, "protocol": protocol, "rule": rule}
         tags |= {"cell": cell, "peeks": rule == "best-on-test", "git": "abc123", "versions": "torch=2 ray=2"}
@@ -36,7 +38,7 @@ class Writer:
             self.tracker.start_cell(cell, params={}, tags=tags, files={})
         key, (phase, _, number) = f"{cell}/{name}", name.partition("-")
         tags |= {"trial": name, "phase": phase, "seed": int(number) if phase == "final" else 0}
-        self.tracker.start_trial(key, cell=cell, name=name, params={"loss.margin": 0.1 + 0.1 * (name != "search-0")}, tags=tags, files={})
+        self.tracker.start_trial(key, cell=cell, name=name, params={"loss.margin": margin}, tags=tags, files={})
         if failed:
             self.tracker.end(key, "FAILED", tags={"outcome": "failed"})
             return
@@ -62,7 +64,7 @@ def full(write: Callable[..., None]) -> None:
             write(loss, "fixed_validation", f"search-{number}", recall=recall + 0.01 * number, failed=number == 2)
         for protocol, extra in (("default", 0.05), ("fixed_validation", 0.0)):
             for seed in range(2):
-                write(loss, protocol, f"final-{seed}", recall=recall + extra + 0.01 * seed)
+                write(loss, protocol, f"final-{seed}", recall=recall + extra + 0.01 * seed, margin=0.0 if loss == "contrastive" else None)
     write("triplet", "default", "final-2", failed=True)
     write("untrained", "none", "final-0", recall=0.45, backbone="pixels")
     write("untrained", "none", "final-0", recall=0.2)
@@ -123,6 +125,13 @@ def test_the_page_shows_search_compute_origin_and_failures(pages):
     assert '<tr class="all"><th>all</th><td>17</td><td>24</td>' in table
     assert "abc123" in table
     assert "fairtrial run config.yaml --name full-again" in table
+
+
+def test_a_value_that_a_search_chose_at_the_edge_of_its_range_is_told(pages):
+    note = "margin of contrastive under fixed_validation was chosen as 0, at the edge of its range 0 to 1: the best may lie outside."
+    assert pages.full.count("at the edge of its range") == 1
+    for text in (pages.full, (pages.folder / "full" / "ranking.md").read_text()):
+        assert note in text
 
 
 def test_a_password_in_an_address_stays_off_the_page(pages):

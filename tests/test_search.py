@@ -129,3 +129,54 @@ def test_a_saved_searcher_goes_on_where_it_was(config: MakeConfig, tmp_path: Pat
     restored = StudySearcher(study)
     restored.restore(str(tmp_path / "searcher"))
     assert [given["spec"] for given in serve(restored)] == [given["spec"] for given in serve(whole)]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+@pytest.mark.parametrize("strategy", ["grid", "coordinate"])
+def test_a_strategy_with_a_size_of_its_own_is_served_to_its_end(config: MakeConfig, strategy: str, slots: int) -> None:
+    study = config(losses=["triplet", "margin"], strategy=strategy, search_trials=2)
+    order = serve(StudySearcher(study), slots=slots, score=lambda spec: spec["setting"].get("loss.margin", 0.0) / 10)
+    for cell in study.cells():
+        search, final = study.trials(cell)
+        assert len(phases(order, cell.loss, cell.protocol)) == search + final
+        assert search > 2 or cell.protocol == "default"
+
+
+def test_a_cell_that_waits_is_not_asked_again_until_one_of_its_trials_ends_and_the_others_go_on(config: MakeConfig) -> None:
+    study = config(losses=["triplet", "margin"], protocols=["fixed_validation"], strategy="coordinate", baselines=False)
+    searcher = StudySearcher(study)
+    margin = searcher.cells["sketches/tiny-16/margin/fixed_validation"]
+    asked: list[str] = []
+    real = margin.strategy.suggest
+    margin.strategy.suggest = lambda trial_id: asked.append(trial_id) or real(trial_id)  # type: ignore[method-assign, func-returns-value]
+    sweeps = {"margin": 6, "triplet": 5}  # five levels, and margin's published value, which is not among them
+    given = [searcher.suggest(f"t{i}") for i in range(sum(sweeps.values()))]
+    cells = [each["spec"]["cell"]["loss"] for each in given if isinstance(each, dict)]
+    assert {loss: cells.count(loss) for loss in sweeps} == sweeps
+    assert len(asked) == 6
+    assert [searcher.suggest(f"w{i}") for i in range(3)] == [None] * 3  # both wait: one for its sweep, one for its search to end
+    assert asked[6:] == ["w0"]
+    searcher.on_trial_complete(f"t{cells.index('margin')}", {"score": 0.3})
+    assert searcher.suggest("w3") is None
+    assert asked[6:] == ["w0", "w3"]
+    for i, loss in enumerate(cells):
+        if loss == "margin" and i != cells.index("margin"):
+            searcher.on_trial_complete(f"t{i}", {"score": 0.1})
+    after = searcher.suggest("next")
+    assert isinstance(after, dict)
+    assert after["spec"]["cell"]["loss"] == "margin"
+    assert after["spec"]["setting"]["loss.margin"] == margin.best[2]["loss.margin"]
+
+
+def test_a_saved_sweep_goes_on_where_it_was(config: MakeConfig, tmp_path: Path) -> None:
+    study = config(losses=["margin"], protocols=["fixed_validation"], strategy="coordinate")
+    whole = StudySearcher(study)
+    for i in range(6):
+        whole.suggest(f"t{i}")
+    assert isinstance(whole.suggest("baseline"), dict)  # the sweep waits
+    for i in range(6):
+        whole.on_trial_complete(f"t{i}", {"score": i / 10})
+    whole.save(str(tmp_path / "searcher"))
+    restored = StudySearcher(study)
+    restored.restore(str(tmp_path / "searcher"))
+    assert [given["spec"] for given in serve(restored)] == [given["spec"] for given in serve(whole)]

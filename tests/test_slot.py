@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from trainables_helpers import TRAINING, final, search
 
 from trainables.contract import ARTIFACTS, UNTRAINED, Cell, TrialSpec
@@ -25,6 +26,17 @@ def test_a_step_is_an_epoch_and_the_last_one_says_done() -> None:
     assert [result["epoch"] for result in results] == list(range(1, len(results) + 1))
     assert [result["done"] for result in results] == [False] * (len(results) - 1) + [True]
     assert not [name for name in results[-1]["metrics"] if name.startswith("test/")]
+
+
+def test_a_search_trial_out_of_memory_is_done_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    here = slot(search("contrastive"))
+    assert not here.step()["out_of_memory"]
+    monkeypatch.setattr(here.worker.learner.fits[0], "train_epoch", exhausted)
+    result = here.step()
+    assert (result["done"], result["out_of_memory"], result["diverged"], result["score"]) == (True, True, False, 0.0)
 
 
 def test_only_the_last_step_of_a_final_trial_reads_the_test_classes() -> None:

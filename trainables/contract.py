@@ -182,6 +182,7 @@ class EpochRow:
     seconds: float
     done: bool
     diverged: bool = False
+    out_of_memory: bool = False
     train: Mapping[str, float] = field(default_factory=dict)  # why: what the loss sees of the last batches
 
     def metrics(self) -> dict[str, float]:

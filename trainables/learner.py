@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 
 from trainables.contract import EpochRow, FinalRow, TrialSpec
@@ -29,6 +28,7 @@ class FoldEpoch:
     loss: float
     scores: Mapping[str, float]
     diagnostics: Mapping[str, float]
+    out_of_memory: bool = False
 
 
 class Learner:
@@ -54,32 +54,39 @@ class Learner:
         return len(self.rows) >= self.spec.training.epochs or (bool(self.rows) and self.rows[-1].done)
 
     def epoch(self) -> EpochRow:
-        """Train every split for one epoch and score its select classes."""
+        """Train every split for one epoch and score its select classes. A trial that got lost on the way ends with the worst score."""
         started, number = time.perf_counter(), len(self.rows) + 1
         folds = self._of_all({i: self._train(fit, number) for i, fit in self.fits.items()})
-        losses = [fold.loss for fold in folds]
-        diverged = not np.isfinite(losses).all()
-        scores = [{} if diverged else dict(fold.scores) for fold in folds]
-        if not diverged:
+        exhausted = any(fold.out_of_memory for fold in folds)
+        diverged = not exhausted and not all(math.isfinite(fold.loss) for fold in folds)
+        lost = exhausted or diverged
+        scores = [{} if lost else dict(fold.scores) for fold in folds]
+        if not lost:
             self._keep_best(scores, number)
         row = EpochRow(
             epoch=number,
-            loss=None if diverged else fmean(losses),
-            select={} if diverged else {name: fmean(fold[name] for fold in scores) for name in scores[0]},
+            loss=None if lost else fmean(fold.loss for fold in folds),
+            select={} if lost else {name: fmean(fold[name] for fold in scores) for name in scores[0]},
             folds=tuple(scores),
-            best=WORST if diverged else max([r.best for r in self.rows] + [self._selection(scores)]),
+            best=WORST if lost else max([r.best for r in self.rows] + [self._selection(scores)]),
             best_epochs=tuple(epoch for _, epoch in self.best),
             seconds=time.perf_counter() - started,
-            done=diverged or number >= self.spec.training.epochs,
+            done=lost or number >= self.spec.training.epochs,
             diverged=diverged,
-            train={} if diverged else _means_of_numbers([fold.diagnostics for fold in folds]),
+            out_of_memory=exhausted,
+            train={} if lost else _means_of_numbers([fold.diagnostics for fold in folds]),
         )
         self.rows.append(row)
         return row
 
     def _train(self, fit: Fit, number: int) -> FoldEpoch:
-        loss = fit.train_epoch(number)
-        return FoldEpoch(loss, fit.score(fit.select).means if math.isfinite(loss) else {}, fit.diagnostics)
+        try:
+            loss = fit.train_epoch(number)
+            return FoldEpoch(loss, fit.score(fit.select).means if math.isfinite(loss) else {}, fit.diagnostics)
+        except torch.OutOfMemoryError:  # of a GPU: this setting needs more than there is
+            if self.spec.phase != "search" or fit.team.world > 1:  # the other ranks would wait for ever
+                raise
+            return FoldEpoch(math.nan, {}, {}, out_of_memory=True)
 
     def read_test(self) -> FinalRow:
         """Score the test classes with each split's best epoch."""

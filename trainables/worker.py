@@ -60,10 +60,11 @@ class Worker:
         learner = self.learner
         if not learner.done:
             learner.epoch()
-        result: dict[str, Any] = {"epoch": 0, "score": 0.0, "metrics": {}, "done": learner.done, "diverged": False}
+        result: dict[str, Any] = {"epoch": 0, "score": 0.0, "metrics": {}, "done": learner.done}
         if learner.rows:
             row = learner.rows[-1]
-            result |= {"epoch": row.epoch, "score": row.best, "metrics": row.metrics(), "diverged": row.diverged}
+            result |= {"epoch": row.epoch, "score": row.best, "metrics": row.metrics()}
+            result |= {"diverged": row.diverged, "out_of_memory": row.out_of_memory}
         if learner.done and self.spec.phase == "final":
             result["metrics"] |= learner.read_test().metrics()
         return result

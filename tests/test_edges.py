@@ -1,0 +1,65 @@
+"""A chosen value at the end of its range is told, and no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.edges import edge_notes
+from search_spaces import Value
+
+CELL = "sketches/tiny-16/{loss}/fixed_validation"
+
+
+def chosen(loss: str, setting: dict[str, Value], *, searched: bool = True, seeds: int = 2) -> list[str]:
+    cell = CELL.format(loss=loss)
+    trial: dict[str, Any] = {"cell": cell, "loss": loss, "protocol": "fixed_validation", "setting": setting}
+    return edge_notes(pd.DataFrame([trial] * seeds), {cell} if searched else set())
+
+
+@pytest.mark.parametrize(
+    ("loss", "value"), [("contrastive", 0.0), ("contrastive", 0.009), ("lifted_structure", 0.995), ("lifted_structure", 1.0)]
+)
+def test_a_value_within_a_hundredth_of_an_end_is_told_once_per_cell(loss: str, value: float) -> None:
+    (note,) = chosen(loss, {"margin": value})
+    chose = f"margin of {loss} under fixed_validation was chosen as {value:.4g}"
+    assert note == f"{chose}, at the edge of its range 0 to 1: the best may lie outside."
+
+
+@pytest.mark.parametrize("value", [0.5, 0.02, 0.98])
+def test_a_value_inside_is_not(value: float) -> None:
+    assert chosen("contrastive", {"margin": value}) == []
+
+
+@pytest.mark.parametrize(("alpha", "told"), [(1.0, True), (1.04, True), (1.06, False), (94.0, False), (97.0, True)])
+def test_log_ranges_are_measured_by_order_of_magnitude(alpha: float, told: bool) -> None:
+    """A hundredth of 1 to 100 is a factor of 1.047."""
+    assert bool(chosen("multi_similarity", {"margin": 0.5, "alpha": alpha, "beta": 50.0, "epsilon": 0.1})) is told
+
+
+def test_the_published_value_is_called_so() -> None:
+    (note,) = chosen("snr_contrastive", {"pos_margin": 0.0, "neg_margin": 1.0, "zero_mean": 0.1})
+    assert "chosen as 0, its published value, at the edge of its range 0 to 1" in note
+
+
+def test_where_the_domain_ends_too_nothing_better_lies_outside() -> None:
+    (note,) = chosen("multi_similarity", {"margin": 0.5, "alpha": 10.0, "beta": 50.0, "epsilon": 0.0})
+    assert note.endswith("the loss is not defined beyond.")
+
+
+def test_what_was_searched_of_training_is_held_against_its_own_range() -> None:
+    (note,) = chosen("contrastive", {"margin": 0.5, "training.learning_rate": 0.0099})
+    assert note.startswith(
+        "learning_rate of contrastive under fixed_validation was chosen as 0.0099, at the edge of its range 1e-06 to 0.01"
+    )
+
+
+def test_choices_have_no_edge_and_a_card_that_is_not_here_no_range() -> None:
+    assert chosen("triplet_p_norm", {"margin": 1.0, "swap": True}) == []
+    assert chosen("elsewhere:LOSS", {"margin": 0.0}) == []
+
+
+def test_what_nobody_searched_was_not_chosen() -> None:
+    assert chosen("contrastive", {"margin": 1.0}, searched=False) == []

@@ -1,0 +1,136 @@
+"""A study on recorded curves: the real searcher and the real early stopping, without training and without a cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import Choice, Param, Range
+from study.config import StudyConfig, make
+from study.presets import quickstart
+from study.simulation import Curves, Step, read_curves, simulate
+
+ROOT = Path(__file__).parent.parent
+RECORDED = ROOT / "benchmarks" / "curves.csv"
+LOSSES = ["margin", "multi_similarity", "proxy_anchor"]
+SPACE = {
+    "loss.scale": Param(paper=1, search=Range(1, 100, log=True), domain=Range(1, 100)),
+    "loss.mining": Param(paper="none", search=Choice(("none", "hard")), domain=Choice(("none", "hard"))),
+}
+
+
+def study(**changes: Any) -> StudyConfig:
+    return make(quickstart() | {"losses": LOSSES, "protocols": ["fixed_validation"], "epochs": 24, "seeds": 2} | changes)
+
+
+def play(config: StudyConfig, *, slots: int = 1) -> list[Step]:
+    return list(simulate(config, read_curves(RECORDED, config), slots=slots))
+
+
+def ended(steps: list[Step], *, phase: str = "search") -> list[Step]:
+    return [step for step in steps if step.ended and step.trial.startswith(phase)]
+
+
+@pytest.fixture(scope="module")
+def thousand() -> list[Step]:
+    """1,005 search trials and 12 others on four slots."""
+    return play(study(search_trials=335, strategy="hyperopt"), slots=4)
+
+
+def test_a_thousand_trials_are_each_cells_own(thousand: list[Step]) -> None:
+    cells = [f"sketches/tiny-64/{loss}/fixed_validation" for loss in LOSSES]
+    assert Counter(step.cell for step in ended(thousand)) == dict.fromkeys(cells, 335)
+    for cell in cells:
+        names = [step.trial for step in ended(thousand) if step.cell == cell]
+        assert sorted(names) == sorted(f"search-{i}" for i in range(335))
+
+
+def test_the_published_setting_is_first_and_is_never_stopped(thousand: list[Step]) -> None:
+    config = study()
+    for cell in config.cells():
+        mine = [step for step in thousand if step.cell == str(cell)]
+        assert mine[0].trial == "search-0"
+        assert mine[0].setting == config.published(cell.loss)
+        assert [step.epoch for step in mine if step.trial == "search-0"] == list(range(1, 25))
+
+
+def test_hopeless_trials_are_stopped_and_final_trials_are_not(thousand: list[Step]) -> None:
+    epochs = Counter(step.epoch for step in ended(thousand))
+    assert set(epochs) == {*study().rungs(), 24}
+    assert sum(epoch * count for epoch, count in epochs.items()) < 1005 * 24 / 2
+    assert {step.epoch for step in ended(thousand, phase="final") if "untrained" not in step.cell} == {24}
+
+
+def test_the_final_trials_have_the_best_setting_of_the_search(thousand: list[Step]) -> None:
+    for cell in study().cells():
+        mine = [step for step in thousand if step.cell == str(cell)]
+        best = max(ended(mine), key=lambda step: step.score)
+        assert [step.setting for step in ended(mine, phase="final")] == [best.setting] * 2
+
+
+@pytest.mark.parametrize("strategy", ["hyperopt", "random", "coordinate"])
+def test_the_same_seed_on_one_slot_gives_the_same_settings_in_the_same_order(strategy: str) -> None:
+    config = study(strategy=strategy, search_trials=20, losses=["margin", "proxy_anchor"])
+    one, two = play(config), play(config)
+    assert one == two
+    assert len(ended(one)) > 20
+    other = play(study(strategy=strategy, search_trials=20, losses=["margin", "proxy_anchor"], seed=1))
+    assert (one == other) is (strategy == "coordinate")
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_cell_that_waits_does_not_hold_up_the_others(slots: int) -> None:
+    """A sweep has barriers; slots that are free then go to the other cell, and every trial is run."""
+    config = study(strategy="coordinate", losses=["margin", "multi_similarity"], baselines=False)
+    steps = play(config, slots=slots)
+    counts = Counter(step.cell for step in ended(steps))
+    assert counts == {str(cell): config.trials(cell)[0] for cell in config.cells()}
+    assert counts["sketches/tiny-64/multi_similarity/fixed_validation"] == 122
+    rounds = [len(list(group)) for _, group in groupby(steps, key=lambda step: step.cell)]
+    assert len(rounds) > 100
+
+
+def test_without_stopping_every_epoch_is_run() -> None:
+    steps = play(study(grace=24, search_trials=10, baselines=False))
+    assert len(steps) == 3 * (10 + 2) * 24
+
+
+def test_search_trials_may_be_shorter_than_the_recorded_ones() -> None:
+    steps = play(study(search_epochs=6, search_trials=10, baselines=False), slots=2)
+    assert max(step.epoch for step in ended(steps)) == 6
+    assert {step.epoch for step in ended(steps, phase="final")} == {24}
+
+
+def test_a_recorded_setting_has_its_recorded_curve() -> None:
+    config = study()
+    for curves in read_curves(RECORDED, config).values():
+        for setting, scores in zip(curves.settings, curves.scores, strict=True):
+            assert curves.at(setting) == scores
+
+
+def test_between_recorded_settings_the_nearest_count_by_inverse_squared_distance() -> None:
+    settings = [{"loss.scale": scale, "loss.mining": "none"} for scale in (1.0, 10.0, 100.0)] + [{"loss.scale": 1.0, "loss.mining": "hard"}]
+    curves = Curves(SPACE, [*settings, {"loss.scale": 100.0, "loss.mining": "hard"}], [[1.0], [2.0], [3.0], [4.0], [99.0]])
+    # From scale 10**0.5: a quarter of the range to 1 and to 10, three quarters to 100, and 1 more across to the other choice.
+    weights = [16, 16, 16 / 9, 1 / (1 / 16 + 1)]
+    expected = sum(weight * score for weight, score in zip(weights, (1, 2, 3, 4), strict=True)) / sum(weights)
+    assert curves.at({"loss.scale": 10**0.5, "loss.mining": "none"}) == [pytest.approx(expected)]
+
+
+def test_a_trial_that_diverged_has_the_worst_score_throughout(tmp_path: Path) -> None:
+    file = tmp_path / "curves.csv"
+    rows = ['margin,0,"{""loss.margin"": 0.2}",0.1 0.2 0.3,0.1 0.2 0.3', 'margin,1,"{""loss.margin"": 0.9}",0.1,0.1']
+    file.write_text("\n".join(["loss,number,setting,recall_at_1,map_at_r", *rows, ""]))
+    assert read_curves(file, study())["margin"].scores == [[0.1, 0.2, 0.3], [0.0, 0.0, 0.0]]
+
+
+def test_a_simulation_needs_no_torch() -> None:
+    code = "import sys, study.simulation; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

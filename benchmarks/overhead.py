@@ -54,7 +54,7 @@ class Clock(View):
 
 
 def run(**changes: Any) -> Clock:
-    base = {"losses": ["contrastive", "multi_similarity"], "protocols": ["fixed_validation"], "seeds": 1, "baselines": False}
+    base = {"losses": ["contrastive", "multi_similarity"], "protocols": ["fixed_validation"], "reproductions": 1, "baselines": False}
     with tempfile.TemporaryDirectory() as folder:
         config = make(quickstart() | base | {"studies": folder} | changes)
         clock = Clock(config)

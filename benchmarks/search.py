@@ -39,7 +39,7 @@ def scores(epochs: int, **changes: Any) -> list[float]:
 
 
 def race(loss: str, seed: int, options: argparse.Namespace) -> Race:
-    common = {"losses": [loss], "seed": seed, "seeds": 1, "select_metric": options.metric}
+    common = {"losses": [loss], "seed": seed, "reproductions": 1, "select_metric": options.metric}
     length = study().epochs
     slow = scores(options.trials * length, **common, strategy="random", search_trials=options.trials, grace=length)
     quick = {"strategy": "hyperopt", "search_trials": 4 * options.trials, "grace": options.grace, "reduction": options.reduction}

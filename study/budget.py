@@ -5,7 +5,7 @@ from itertools import pairwise
 from search_spaces import pick, text
 from search_spaces.training import TRAINING
 from study.keys import Keys
-from study.protocols import PROTOCOLS
+from study.protocols import find_protocol
 
 
 def search_epochs(keys: Keys) -> int:
@@ -32,7 +32,7 @@ def check_search(keys: Keys) -> None:
     _check_training(keys)
     if keys.search_epochs and keys.search_epochs > keys.epochs:
         raise ValueError(f"search_epochs={keys.search_epochs} must not be above epochs={keys.epochs}; use {keys.epochs} or less.")
-    if keys.strategy == "fixed" or not any(PROTOCOLS[name].searches for name in keys.protocols):
+    if keys.strategy == "fixed" or not (keys.peek_search or any(find_protocol(name).searches for name in keys.protocols)):
         return
     if search_epochs(keys) <= keys.warm_up:
         raise ValueError(

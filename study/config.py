@@ -1,43 +1,39 @@
 """StudyConfig: what a study is, frozen and fully checked before anything starts."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping
 from difflib import get_close_matches
 from itertools import product
 from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
-from search_spaces import LOSSES, LossSpace, Param, Value, find_card, pick, text
-from search_spaces.training import TRAINED, TRAINING
-from study.budget import check_search, expected_epochs, rungs, search_epochs
-from study.keys import Keys
-from study.protocols import PROTOCOLS, Divides
+from search_spaces import LOSSES, LossSpace, find_card, pick, text
+from study.budget import check_search
+from study.cells import RECALLS, Cells
+from study.protocols import find_protocol
 from study.strategies import STRATEGIES
-from trainables.contract import PIXELS, UNTRAINED, Cell, Design, Look, Origin, Phase, Split, Training, TrialSpec
-from trainables.datasets.catalogue import DATASETS, halves, index
+from trainables.datasets.catalogue import DATASETS
 from trainables.metrics.retrieval import check_metric
 from trainables.networks.backbones import POOLINGS, find_backbone
 from trainables.networks.weights import check_weights
 from trainables.optimiser import OPTIMISERS
 
-RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 
-
-class StudyConfig(Keys):
+class StudyConfig(Cells):
     """A study whose every name and number was checked, against each other and against the data too."""
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         for names, table, what in (
             (self.dataset, DATASETS, "dataset"),
-            (self.protocols, PROTOCOLS, "protocol"),
             ((self.strategy,), STRATEGIES, "strategy"),
             ((self.pooling,), POOLINGS, "pooling"),
             ((self.optimizer,), OPTIMISERS, "optimizer"),
         ):
             for name in names:
                 pick(table, name, what)
+        for name in self.protocols:
+            find_protocol(name)
         for name in self.losses:
             find_card(name)
         for name in self.backbone:
@@ -156,122 +152,6 @@ class StudyConfig(Keys):
         ]
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]
-
-    def origin(self, dataset: str) -> Origin:
-        if not DATASETS[dataset].needs_root:
-            return Origin(dataset, exclude=self.exclude)
-        return Origin(dataset, self.data_root, self.train_classes, self.test_classes, self.exclude)
-
-    def measured(self, dataset: str) -> tuple[str, ...]:
-        """The metrics, with `recalls` spelled out."""
-        recalls = [f"recall_at_{k}" for k in DATASETS[dataset].recalls]
-        names = [part for name in self.metrics for part in (recalls if name == RECALLS else [name])]
-        return tuple(dict.fromkeys(names))
-
-    def look(self, dataset: str, backbone: str) -> Look:
-        """The backbone's input size, unless the study says another or all images are smaller."""
-        own = find_backbone(backbone).input_size
-        size = own if backbone == PIXELS else self.image_size or own
-        if not (self.image_size and backbone != PIXELS):
-            size = min(size, DATASETS[dataset].side or size)
-        return Look(**self._values(Look) | {"image_size": size})
-
-    def _values(self, kind: Any) -> dict[str, Any]:
-        """The keys of this study that are fields of a part of a spec."""
-        return {field.name: getattr(self, field.name) for field in fields(kind)}
-
-    def protocol(self, name: str) -> Divides:
-        kind = PROTOCOLS[name]
-        return kind(**self._values(kind))
-
-    def splits(self, dataset: str, protocol: str) -> tuple[Split, ...]:
-        return self.protocol(protocol).splits(*halves(self.origin(dataset)))
-
-    def cells(self) -> list[Cell]:
-        """dataset x backbone x embedding size x loss x protocol, in that order."""
-        return [Cell(*parts) for parts in product(self.dataset, self.backbone, self.embedding_size, self.losses, self.protocols)]
-
-    def searched(self, cell: Cell) -> bool:
-        return self.strategy != "fixed" and self.protocol(cell.protocol).searches
-
-    def published(self, loss: str) -> dict[str, Value]:
-        """The published setting, with what `settings` puts in its place: flat keys."""
-        own = {f"loss.{key}": value for key, value in {**find_card(loss).defaults, **self.settings.get(loss, {})}.items()}
-        return own | {f"{TRAINED}{key}": getattr(self, key) for key in self.search_training}
-
-    def space(self, loss: str) -> dict[str, Param]:
-        """What a searcher may try for this loss: flat keys."""
-        own = {f"loss.{key}": param for key, param in find_card(loss).params.items()}
-        return own | {f"{TRAINED}{key}": TRAINING[key] for key in self.search_training}
-
-    def rungs(self) -> list[int]:
-        return rungs(self)
-
-    def expected_search_epochs(self) -> float:
-        return expected_epochs(self)
-
-    def trials(self, cell: Cell) -> tuple[int, int]:
-        """How many search and final trials a cell has."""
-        if not self.searched(cell):
-            return 0, self.seeds
-        space, first = self.space(cell.loss), self.published(cell.loss)
-        return STRATEGIES[self.strategy].trials(space, first=first, budget=self.search_trials), self.seeds
-
-    def label(self, cell: Cell) -> str:
-        """The cell's name without what is the same in all cells of this study."""
-        axes = {"dataset": self.dataset, "backbone": self.backbone, "embedding_size": self.embedding_size}
-        parts = [str(getattr(cell, axis)) for axis, values in axes.items() if len(values) > 1]
-        if cell.loss == UNTRAINED:
-            parts = [cell.dataset] * (len(self.dataset) > 1) + [cell.backbone]
-        return "/".join([*parts, cell.loss] + ([cell.protocol] if cell.protocol in self.protocols else []))
-
-    def spec(self, cell: Cell, phase: Phase, seed: int, setting: Mapping[str, Value]) -> TrialSpec:
-        """One trial. A search trial's splits hold no test class."""
-        splits = self.splits(cell.dataset, cell.protocol)
-        if phase == "search":
-            splits = tuple(split.sealed() for split in splits)
-        origin = self.origin(cell.dataset)
-        return TrialSpec(
-            cell,
-            phase,
-            self.protocol(cell.protocol).rule,
-            seed,
-            origin=origin,
-            fingerprint=index(origin).fingerprint,
-            splits=splits,
-            look=self.look(cell.dataset, cell.backbone),
-            design=Design(**self._values(Design)),
-            training=self._training(cell.dataset, phase, setting),
-            setting=dict(setting),
-        )
-
-    def _training(self, dataset: str, phase: Phase, setting: Mapping[str, Value]) -> Training:
-        """The study's, with what the setting puts in its place and the epochs of the phase."""
-        names = {key.removeprefix(TRAINED): value for key, value in setting.items() if key.startswith(TRAINED)}
-        chosen = {name: type(getattr(self, name))(value) for name, value in names.items()}  # whole numbers are floats in a setting
-        epochs = search_epochs(self) if phase == "search" else self.epochs
-        return Training(**self._values(Training) | chosen | {"metrics": self.measured(dataset), "epochs": epochs})
-
-    def final_seeds(self) -> range:
-        """None of them is the search's: the selected trial itself would be too good by luck."""
-        return range(self.seed + 1, self.seed + 1 + self.seeds)
-
-    def baseline_cells(self) -> list[tuple[Cell, int]]:
-        """With their seeds: raw pixels once, and the untrained network for every seed."""
-        found: list[tuple[Cell, int]] = []
-        for dataset in self.dataset if self.baselines else ():
-            found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), self.final_seeds()[0]))
-            networks = [Cell(dataset, backbone, size, UNTRAINED, "none") for backbone, size in product(self.backbone, self.embedding_size)]
-            found += product(networks, self.final_seeds())
-        return found
-
-    def baseline_specs(self) -> Iterator[TrialSpec]:
-        """Scored on the test classes: nothing is chosen."""
-        for cell, seed in self.baseline_cells():
-            test = halves(self.origin(cell.dataset))[1]
-            spec = self.spec(replace(cell, protocol="default"), "final", seed, {})
-            training = replace(spec.training, epochs=0)
-            yield replace(spec, cell=cell, rule="untrained", splits=(Split((), test, test),), training=training)
 
 
 def make(values: Mapping[str, Any]) -> StudyConfig:

@@ -38,7 +38,11 @@ class Keys(BaseModel):
     protocols: Names = Field(description="how classes are divided, and so how numbers are chosen")
     settings: dict[str, dict[str, bool | float | str]] = Field({}, description="by loss: values in place of the published ones")
     val_fraction: float = Field(0.1, gt=0, lt=1, description="fixed_validation: share of the train classes held out, two at least")
-    split_seed: int = Field(0, ge=0, description="fixed_validation: which classes are held out")
+    folds: int = Field(4, ge=2, description="k_fold: models of each trial, each without its own fold of the train classes")
+    fold_order: Literal["shuffled", "consecutive"] = Field("shuffled", description="k_fold: how classes are put into folds")
+    split_seed: int = Field(0, ge=0, description="fixed_validation, shuffled k_fold: which classes are held out")
+    split_file: str | None = Field(None, description="class lists in place of drawn ones, as a study writes them into its splits folder")
+    resplit: bool = Field(False, description="each final trial draws a split of its own, so that intervals contain that, too")
 
     strategy: str = Field("hyperopt", description="who proposes settings: one of `fairtrial list strategies`")
     search_trials: int = Field(8, ge=1, description="hyperopt, random: settings tried per searched cell; the first is the published one")
@@ -46,7 +50,11 @@ class Keys(BaseModel):
     search_epochs: int | None = Field(None, ge=1, description="of a search trial that is not stopped; empty: as many as epochs")
     grace: int = Field(2, ge=1, description="epochs before early stopping may end a search trial; more than warm_up")
     reduction: int = Field(2, ge=2, description="of the trials at a rung, one in this many goes on")
-    seeds: int = Field(3, ge=1, description="final trials per cell")
+    reproductions: int = Field(3, ge=1, description="final trials per cell, each with a seed of its own")
+    peek_search: bool = Field(False, description="default: search its settings, too, with test feedback, to measure what that is worth")
+    published_too: bool = Field(False, description="where settings are searched: final trials of the published one beside the chosen one")
+    last_too: bool = Field(False, description="final trials score the test classes at their last epoch, too")
+    refit: bool = Field(False, description="beside each final trial one on all train classes, for as many epochs as that one chose")
     seed: int = Field(0, ge=0, description="of searchers and search trials; final trials have the seeds after it")
     baselines: bool = Field(True, description="score raw pixels and the untrained network too")
 
@@ -87,6 +95,8 @@ class Keys(BaseModel):
     workers: int = Field(1, ge=1, description="Ray Train workers of each trial: DDP on one split, several splits are dealt out")
     gpus_per_worker: float | None = Field(None, ge=0, description="a share or whole GPUs; empty: one if the cluster has any")
     deterministic: bool = Field(False, description="the same bits on a GPU, too: slower, and some operations refuse")
+    keep_embeddings: Literal["first", "all", "none"] = Field("first", description="final trials whose embeddings are kept as artifacts")
+    keep_checkpoints: bool = Field(False, description="search trials leave their last state as an artifact, too")
     slots: int | None = Field(None, ge=1, description="trials at a time; empty: as many as the cluster has room for")
     studies: str = Field("studies", description="folder for studies and the embedded MLflow")
     tracking_uri: str | None = Field(None, description="an MLflow server; empty: SQLite in the studies folder")
@@ -105,7 +115,7 @@ class Keys(BaseModel):
             raise ValueError(f"A range goes from a smaller to a larger number above 0, but got {pair[0]:g} to {pair[1]:g}.")
         return pair
 
-    @field_validator("data_root", "weights")
+    @field_validator("data_root", "weights", "split_file")
     @classmethod
     def _absolute(cls, path: str | None) -> str | None:
         """A trial runs in a folder of its own, where a relative path would lead nowhere."""

@@ -1,20 +1,23 @@
 """Protocols: how the train classes become splits, and by which rule a number was then chosen."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
 from random import Random
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
+from search_spaces import pick
 from trainables.contract import Rule, Split
 
 Classes = Sequence[int]
 
 
 class Divides(Protocol):
-    """The one hook of a protocol, the rule its numbers carry, and whether settings may be searched under it."""
+    """The one hook of a protocol, its numbers' rule, whether settings are searched under it, and what a colon in its name brings."""
 
     rule: ClassVar[Rule]
     searches: ClassVar[bool]
+    argument: ClassVar[str | None]
 
     def splits(self, train: Classes, test: Classes) -> tuple[Split, ...]: ...
 
@@ -25,6 +28,7 @@ class Default:
 
     rule: ClassVar[Rule] = "best-on-test"
     searches: ClassVar[bool] = False
+    argument: ClassVar[str | None] = None
 
     def splits(self, train: Classes, test: Classes) -> tuple[Split, ...]:
         return (Split(tuple(train), tuple(test), tuple(test)),)
@@ -38,8 +42,11 @@ class FixedValidation:
     split_seed: int
     rule: ClassVar[Rule] = "selected-on-validation"
     searches: ClassVar[bool] = True
+    argument: ClassVar[str | None] = "val_fraction"
 
     def splits(self, train: Classes, test: Classes) -> tuple[Split, ...]:
+        if not 0 < self.val_fraction < 1:
+            raise ValueError(f"fixed_validation holds out a share of the classes between 0 and 1, but got {self.val_fraction:g}; use 0.1.")
         held = max(2, round(self.val_fraction * len(train)))  # one class alone has no negatives
         if held > len(train) - 2:
             cure = "add classes" if len(train) < 4 else f"choose {1 - 2 / len(train):g} or less"
@@ -47,12 +54,77 @@ class FixedValidation:
                 f"val_fraction={self.val_fraction:g} holds out {held} of {len(train)} train classes, but two must be left to train on; "
                 f"{cure}."
             )
-        chosen = set(Random(self.split_seed).sample(sorted(train), held))
-        rest = tuple(c for c in train if c not in chosen)
-        return (Split(rest, tuple(sorted(chosen)), tuple(test)),)
+        return (_without(train, Random(self.split_seed).sample(sorted(train), held), test),)
 
 
-PROTOCOLS: dict[str, type[Default] | type[FixedValidation]] = {
+@dataclass(frozen=True)
+class KFold:
+    """k class-disjoint folds in one trial: each train class is held out exactly once, by one of k models."""
+
+    folds: int
+    fold_order: Literal["shuffled", "consecutive"]
+    split_seed: int
+    rule: ClassVar[Rule] = "selected-on-validation"
+    searches: ClassVar[bool] = True
+    argument: ClassVar[str | None] = "folds"
+
+    def splits(self, train: Classes, test: Classes) -> tuple[Split, ...]:
+        if self.folds < 2 or 2 * self.folds > len(train) or len(train) < 4:
+            cure = f"use {len(train) // 2} or fewer" if len(train) >= 4 and self.folds >= 2 else "use two or more, of four classes or more"
+            raise ValueError(
+                f"Each of {self.folds} folds holds out two classes at least, but there are {len(train)} train classes; {cure}."
+            )
+        order = sorted(train)
+        if self.fold_order == "shuffled":
+            Random(self.split_seed).shuffle(order)
+        ends = [round(i * len(order) / self.folds) for i in range(self.folds + 1)]
+        return tuple(_without(train, order[a:b], test) for a, b in pairwise(ends))
+
+
+def _without(train: Classes, held: Classes, test: Classes) -> Split:
+    out = set(held)
+    return Split(tuple(c for c in train if c not in out), tuple(sorted(out)), tuple(test))
+
+
+PROTOCOLS: dict[str, type[Default] | type[FixedValidation] | type[KFold]] = {
     "default": Default,
     "fixed_validation": FixedValidation,
+    "k_fold": KFold,
 }
+
+
+def find_protocol(name: str) -> type[Default] | type[FixedValidation] | type[KFold]:
+    """By its name, with or without what follows a colon."""
+    return pick(PROTOCOLS, name.partition(":")[0], "protocol")
+
+
+def make_protocol(name: str, keys: Mapping[str, Any]) -> Divides:
+    """With the study's keys, of which a name like fixed_validation:0.3 or k_fold:4 replaces one."""
+    kind = find_protocol(name)
+    values = {field.name: keys[field.name] for field in fields(kind)}
+    given = name.partition(":")[2]
+    if given:
+        if kind.argument is None:
+            raise ValueError(f"{name.partition(':')[0]} takes no number, but got {name}; leave out what follows the colon.")
+        number = type(values[kind.argument])
+        try:
+            values[kind.argument] = number(given)
+        except ValueError:
+            raise ValueError(
+                f"{name}: what follows the colon is {kind.argument}, a number; write {name.partition(':')[0]}:{values[kind.argument]}."
+            ) from None
+    return kind(**values)
+
+
+def check_splits(splits: Sequence[Split], train: Classes, test: Classes, *, covers: bool) -> None:
+    """The laws of any division, at run time, too: disjoint classes, two on every side, the same test classes, each class held out once."""
+    for split in splits:
+        assert not set(split.train) & (set(split.select) | set(split.test)), "no class is on two sides"
+        assert len(set(split.train)) >= 2 and len(set(split.select)) >= 2, "two classes on every side"
+        assert set(split.test) == set(test), "all splits have the official test classes"
+        assert set(split.train) <= set(train), "only train classes are trained on"
+        if set(split.select) != set(test):
+            assert set(split.train) | set(split.select) == set(train), "no train class is lost"
+    if covers:
+        held = [c for split in splits for c in split.select]
+        assert sorted(held) == sorted(train), "each train class is held out exactly once"

@@ -66,7 +66,7 @@ class Recorder(Callback):
             outcome = "stopped early"
         if spec.phase == "final":
             self.finals[str(spec.cell)].append(last["metrics"])
-        tags = {"outcome": outcome, "epochs": last["epoch"], "nodes": " ".join(last["nodes"])}
+        tags = {"outcome": outcome, "epochs": last["epoch"], "nodes": " ".join(last.get("nodes", []))}
         files = [Path(trial.checkpoint.path, name) for name in ARTIFACTS] if spec.phase == "final" else []
         self.tracker.end(trial.trial_id, "FINISHED", tags=tags, files=files)
         self._count(spec, trial, outcome)

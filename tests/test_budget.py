@@ -53,7 +53,7 @@ def test_a_smoke_run_of_a_longer_search_is_still_short() -> None:
 
 
 def test_search_trials_are_as_long_as_search_epochs_says_and_final_trials_are_not(config: MakeConfig) -> None:
-    study = config(epochs=16, search_epochs=8, grace=2, reduction=2, search_trials=8, seeds=3)
+    study = config(epochs=16, search_epochs=8, grace=2, reduction=2, search_trials=8, reproductions=3)
     cell = study.cells()[1]
     assert study.spec(cell, "search", 0, study.published(cell.loss)).training.epochs == 8
     assert study.spec(cell, "final", 1, study.published(cell.loss)).training.epochs == 16
@@ -70,8 +70,8 @@ def test_search_trials_are_as_long_as_search_epochs_says_and_final_trials_are_no
 def test_a_plan_counts_the_trials_of_every_strategy(config: MakeConfig, strategy: str, trials: int) -> None:
     study = config(losses=["multi_similarity"], strategy=strategy, search_trials=8)
     searched, default = study.cells()[1], study.cells()[0]
-    assert study.trials(searched) == (trials, study.seeds)
-    assert study.trials(default) == (0, study.seeds)
+    assert study.trials(searched) == (trials, study.reproductions)
+    assert study.trials(default) == (0, study.reproductions)
     assert [plan.search_trials for plan in plan_cells(study)] == [0, trials]
     noticed = [notice for notice in study.notices() if "whatever search_trials says" in notice]
     assert noticed == ([] if trials == 8 else [f"multi_similarity/fixed_validation: {strategy} tries {trials:,} settings, "

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(folder: Path, **changes: Any) -> StudyConfig:
     """Final trials of the published settings: their scores depend on nothing but their seeds."""
-    fixed = {"losses": LOSSES, "protocols": ["fixed_validation"], "strategy": "fixed", "baselines": False, "seeds": 4, "epochs": 4}
+    fixed = {"losses": LOSSES, "protocols": ["fixed_validation"], "strategy": "fixed", "baselines": False, "reproductions": 4, "epochs": 4}
     return make(quickstart() | SMOKE | {"studies": str(folder)} | fixed | changes)
 
 
@@ -91,7 +91,7 @@ def finished(config: StudyConfig, view: View, expected: dict[tuple[str, int], fl
         curve = rows.curves[(rows.curves["run_id"] == trial.run_id) & (rows.curves["metric"] == "select/recall_at_1")]
         assert curve["epoch"].tolist() == [1, 2, 3, 4]
     for row in done.rankings[0].rows:
-        mean = sum(value for (loss, _), value in expected.items() if loss == row.loss) / config.seeds
+        mean = sum(value for (loss, _), value in expected.items() if loss == row.loss) / config.reproductions
         assert row.validation["recall_at_1"].value == pytest.approx(mean, abs=within)
     return rows.trials
 

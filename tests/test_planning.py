@@ -7,7 +7,7 @@ from tests.conftest import MakeConfig
 
 
 def test_trials_and_epochs_are_counted(config: MakeConfig) -> None:
-    cells = {cell.label: cell for cell in plan_cells(config(search_trials=8, seeds=3, epochs=8, grace=2, reduction=2))}
+    cells = {cell.label: cell for cell in plan_cells(config(search_trials=8, reproductions=3, epochs=8, grace=2, reduction=2))}
     searched, default = cells["triplet/fixed_validation"], cells["triplet/default"]
     assert (searched.search_trials, searched.final_trials) == (8, 3)
     assert searched.epochs == (8 * 4 + 3 * 8, 8 * 8 + 3 * 8)

@@ -18,7 +18,7 @@ def test_quickstart_is_the_comparison_that_the_readme_promises() -> None:
     assert config.losses == ("contrastive", "triplet", "multi_similarity", "proxy_anchor")
     assert config.protocols == ("default", "fixed_validation")
     assert config.val_fraction == 0.1
-    assert config.seeds == 3
+    assert config.reproductions == 3
     assert config.search_trials >= 8
     assert config.epochs >= 8
     assert len(config.rungs()) >= 2

@@ -82,12 +82,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(folder: Path, **changes: Any) -> StudyConfig:
     return make(
-        quickstart() | SMOKE | {"studies": str(folder), "protocols": ["fixed_validation"], "baselines": False, "seeds": 1} | changes
+        quickstart() | SMOKE | {"studies": str(folder), "protocols": ["fixed_validation"], "baselines": False, "reproductions": 1} | changes
     )
 
 
 def test_a_slot_stays_warm_from_trial_to_trial(folder: Path, local_ray: None) -> None:
-    config = small(folder, name="warm", losses=["contrastive", "proxy_anchor"], search_trials=3, seeds=2)
+    config = small(folder, name="warm", losses=["contrastive", "proxy_anchor"], search_trials=3, reproductions=2)
     view = Watching(config)
     done = run_study(config, view=view)
     assert len(view.processes) == done.trials == 2 * (3 + 2)

@@ -39,7 +39,7 @@ def phases(order: list[dict[str, Any]], loss: str, protocol: str) -> list[str]:
 
 @pytest.mark.parametrize("slots", [1, 2, 5])
 def test_every_cell_gets_its_own_budget(config: MakeConfig, slots: int) -> None:
-    study = config(search_trials=4, seeds=3)
+    study = config(search_trials=4, reproductions=3)
     order = serve(StudySearcher(study), slots=slots)
     for loss in study.losses:
         assert sorted(phases(order, loss, "fixed_validation")) == sorted(
@@ -82,9 +82,9 @@ def test_final_trials_use_the_best_setting(config: MakeConfig) -> None:
     tried = [given["spec"]["setting"] for given in order if given["trial"].startswith("search")]
     best = min(tried, key=lambda setting: abs(setting["loss.margin"] - 0.7))
     chosen = [g["spec"]["setting"] for g in order if g["trial"].startswith("final") and g["spec"]["cell"]["protocol"] == "fixed_validation"]
-    assert chosen == [best] * study.seeds
+    assert chosen == [best] * study.reproductions
     published = [g["spec"]["setting"] for g in order if g["trial"].startswith("final") and g["spec"]["cell"]["protocol"] == "default"]
-    assert published == [study.published("contrastive")] * study.seeds
+    assert published == [study.published("contrastive")] * study.reproductions
 
 
 def test_of_equally_good_settings_the_earlier_trial_wins_even_if_it_ends_later(config: MakeConfig) -> None:

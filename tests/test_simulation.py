@@ -26,7 +26,7 @@ SPACE = {
 
 
 def study(**changes: Any) -> StudyConfig:
-    return make(quickstart() | {"losses": LOSSES, "protocols": ["fixed_validation"], "epochs": 24, "seeds": 2} | changes)
+    return make(quickstart() | {"losses": LOSSES, "protocols": ["fixed_validation"], "epochs": 24, "reproductions": 2} | changes)
 
 
 def play(config: StudyConfig, *, slots: int = 1) -> list[Step]:

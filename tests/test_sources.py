@@ -12,9 +12,9 @@ from study.sources import resolve
 def test_set_wins_over_smoke_and_smoke_over_the_preset() -> None:
     resolved = resolve("quickstart", smoke=True, sets=["epochs=3"])
     assert resolved.config.epochs == 3
-    assert resolved.config.seeds == SMOKE["seeds"]
+    assert resolved.config.reproductions == SMOKE["reproductions"]
     assert resolved.origins["epochs"] == "--set"
-    assert resolved.origins["seeds"] == "--smoke"
+    assert resolved.origins["reproductions"] == "--smoke"
     assert resolved.origins["losses"] == "preset quickstart"
     assert resolved.origins["split_seed"] == "default"
 

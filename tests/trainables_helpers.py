@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from search_spaces import LOSSES, Choice, Param, Value
-from trainables.contract import UNTRAINED, Cell, Design, EpochRow, Look, Origin, Split, Training, TrialSpec
+from trainables.contract import UNTRAINED, Cell, Design, EpochRow, Leaves, Look, Origin, Split, Training, TrialSpec
 from trainables.datasets.pixels import Dataset, load
 
 # One loss of each sort: over pairs, triplets, proxies and classes; mined and not; with weights and draws of its own; raw and normalised.
@@ -61,6 +61,7 @@ def search(loss: str = "contrastive", *, seed: int = 0, backbone: str = "tiny", 
         look=LOOK,
         design=DESIGN,
         training=replace(TRAINING, **training),
+        leaves=Leaves(last=False, embeddings=False),
         setting={f"loss.{name}": value for name, value in {**defaults, **(setting or {})}.items()},
     )
 

@@ -1,4 +1,4 @@
-"""The plain data that a trial takes and gives: Cell, Origin, Crew, Split, Look, Design, Training, TrialSpec, EpochRow, FinalRow."""
+"""The plain data that a trial takes and gives: Cell, Origin, Crew, Split, Look, Design, Training, Leaves, TrialSpec, EpochRow, FinalRow."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,7 +8,8 @@ from typing import Any, Literal
 from search_spaces.space import Value
 
 Phase = Literal["search", "final"]
-Rule = Literal["best-on-test", "selected-on-validation", "untrained"]
+Rule = Literal["best-on-test", "selected-on-validation", "last-epoch", "refit", "untrained"]
+FinalKind = Literal["final", "published", "refit"]  # the chosen setting, the published one, the chosen one on all train classes
 BEST, QUERIES = ARTIFACTS = ("best.pt", "queries.csv")  # the files that a final trial leaves
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
 PEEKING: Rule = "best-on-test"
@@ -125,6 +126,14 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Leaves:
+    """What a final trial tells beyond the scores of its chosen epoch."""
+
+    last: bool  # the scores of its last epoch, too
+    embeddings: bool
+
+
+@dataclass(frozen=True)
 class TrialSpec:
     """Everything that one trial needs to know; as_dict() survives JSON."""
 
@@ -138,7 +147,9 @@ class TrialSpec:
     look: Look
     design: Design
     training: Training
+    leaves: Leaves
     setting: Mapping[str, Value] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
+    tuned: bool = False  # a search chose the setting
 
     def __post_init__(self) -> None:
         if self.phase == "search" and any(split.test for split in self.splits):
@@ -161,7 +172,7 @@ class TrialSpec:
         return cls(**parts)
 
 
-_PARTS: dict[str, Any] = {"cell": Cell, "origin": Origin, "look": Look, "design": Design, "training": Training}
+_PARTS: dict[str, Any] = {"cell": Cell, "origin": Origin, "look": Look, "design": Design, "training": Training, "leaves": Leaves}
 
 
 def _revive(kind: Any, values: Mapping[str, Any]) -> Any:
@@ -198,16 +209,19 @@ class EpochRow:
 
 @dataclass(frozen=True)
 class FinalRow:
-    """The one reading of the test classes at the end of a final trial."""
+    """The reading of the test classes at the end of a final trial."""
 
     epochs: tuple[int, ...]  # the chosen one of each split
-    test: Mapping[str, float]
+    test: Mapping[str, float]  # the mean over the splits' models
     queries: int
     lone_queries: int  # their class has no second image: counted, not scored
+    last: Mapping[str, float] = field(default_factory=dict)  # the same at the last epoch, if asked
+    concatenated: Mapping[str, float] = field(default_factory=dict)  # several models as one
 
     def metrics(self) -> dict[str, float]:
-        return {f"test/{name}": value for name, value in self.test.items()} | {
-            "test/queries": self.queries,
-            "test/lone_queries": self.lone_queries,
-            "chosen_epoch": fmean(self.epochs),
-        }
+        flat = {"test/queries": self.queries, "test/lone_queries": self.lone_queries, "chosen_epoch": fmean(self.epochs)}
+        for place, scores in (("test", self.test), ("last", self.last), ("concatenated", self.concatenated)):
+            flat |= {f"{place}/{name}": value for name, value in scores.items()}
+        if len(self.epochs) > 1:
+            flat |= {f"fold{i}/chosen_epoch": epoch for i, epoch in enumerate(self.epochs)}
+        return flat

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from search_spaces import LOSSES, LossSpace, find_card, pick, text
+from study.cells import RECALLS
 from study.commands import FAIRTRIAL, Json, one_sentence, terminal
-from study.config import RECALLS
 from study.presets import PRESETS
 from study.protocols import PROTOCOLS
 from study.strategies import STRATEGIES

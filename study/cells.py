@@ -1,0 +1,168 @@
+"""What the keys of a study amount to: its cells, their splits and spaces, and the spec of every trial."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from search_spaces import Param, Value, find_card
+from search_spaces.training import TRAINED, TRAINING
+from study.budget import expected_epochs, rungs, search_epochs
+from study.keys import Keys
+from study.protocols import Divides, check_splits, make_protocol
+from study.splits import read_splits
+from study.strategies import STRATEGIES
+from trainables.contract import PEEKING, PIXELS, UNTRAINED, Cell, Design, FinalKind, Leaves, Look, Origin, Phase, Split, Training, TrialSpec
+from trainables.datasets.catalogue import DATASETS, halves, index
+from trainables.networks.backbones import find_backbone
+
+RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
+
+
+class Cells(Keys):
+    """Nothing here is checked; StudyConfig does that."""
+
+    def origin(self, dataset: str) -> Origin:
+        if not DATASETS[dataset].needs_root:
+            return Origin(dataset, exclude=self.exclude)
+        return Origin(dataset, self.data_root, self.train_classes, self.test_classes, self.exclude)
+
+    def measured(self, dataset: str) -> tuple[str, ...]:
+        """The metrics, with `recalls` spelled out."""
+        recalls = [f"recall_at_{k}" for k in DATASETS[dataset].recalls]
+        names = [part for name in self.metrics for part in (recalls if name == RECALLS else [name])]
+        return tuple(dict.fromkeys(names))
+
+    def look(self, dataset: str, backbone: str) -> Look:
+        """The backbone's input size, unless the study says another or all images are smaller."""
+        own = find_backbone(backbone).input_size
+        size = own if backbone == PIXELS else self.image_size or own
+        if not (self.image_size and backbone != PIXELS):
+            size = min(size, DATASETS[dataset].side or size)
+        return Look(**self._values(Look) | {"image_size": size})
+
+    def _values(self, kind: Any) -> dict[str, Any]:
+        """The keys of this study that are fields of a part of a spec."""
+        return {field.name: getattr(self, field.name) for field in fields(kind)}
+
+    def protocol(self, name: str, *, draw: int = 0) -> Divides:
+        """draw: another division than the study's own."""
+        return make_protocol(name, {**dict(self), "split_seed": self.split_seed + draw})
+
+    def splits(self, dataset: str, protocol: str, *, draw: int = 0) -> tuple[Split, ...]:
+        train, test = halves(self.origin(dataset))
+        divides = self.protocol(protocol, draw=draw)
+        if self.split_file and divides.rule != PEEKING:
+            return read_splits(Path(self.split_file), dataset, train, test)
+        splits = divides.splits(train, test)
+        check_splits(splits, train, test, covers=len(splits) > 1)
+        return splits
+
+    def cells(self) -> list[Cell]:
+        """dataset x backbone x embedding size x loss x protocol, in that order."""
+        return [Cell(*parts) for parts in product(self.dataset, self.backbone, self.embedding_size, self.losses, self.protocols)]
+
+    def searched(self, cell: Cell) -> bool:
+        return self.strategy != "fixed" and (self.peek_search or self.protocol(cell.protocol).searches)
+
+    def published(self, loss: str) -> dict[str, Value]:
+        """The published setting, with what `settings` puts in its place: flat keys."""
+        own = {f"loss.{key}": value for key, value in {**find_card(loss).defaults, **self.settings.get(loss, {})}.items()}
+        return own | {f"{TRAINED}{key}": getattr(self, key) for key in self.search_training}
+
+    def space(self, loss: str) -> dict[str, Param]:
+        """What a searcher may try for this loss: flat keys."""
+        own = {f"loss.{key}": param for key, param in find_card(loss).params.items()}
+        return own | {f"{TRAINED}{key}": TRAINING[key] for key in self.search_training}
+
+    def rungs(self) -> list[int]:
+        return rungs(self)
+
+    def expected_search_epochs(self) -> float:
+        return expected_epochs(self)
+
+    def trials(self, cell: Cell) -> tuple[int, int]:
+        """How many search and final trials a cell has."""
+        final = self.reproductions * (len(self.final_kinds(cell)) + self.refits(cell))
+        if not self.searched(cell):
+            return 0, final
+        space, first = self.space(cell.loss), self.published(cell.loss)
+        return STRATEGIES[self.strategy].trials(space, first=first, budget=self.search_trials), final
+
+    def final_kinds(self, cell: Cell) -> tuple[FinalKind, ...]:
+        """What is trained with every final seed."""
+        return ("final", "published") if self.published_too and self.searched(cell) else ("final",)
+
+    def refits(self, cell: Cell) -> bool:
+        """Whether each final trial is followed by one on all train classes; under default it was on all of them."""
+        return self.refit and self.protocol(cell.protocol).rule != PEEKING
+
+    def label(self, cell: Cell) -> str:
+        """The cell's name without what is the same in all cells of this study."""
+        axes = {"dataset": self.dataset, "backbone": self.backbone, "embedding_size": self.embedding_size}
+        parts = [str(getattr(cell, axis)) for axis, values in axes.items() if len(values) > 1]
+        if cell.loss == UNTRAINED:
+            parts = [cell.dataset] * (len(self.dataset) > 1) + [cell.backbone]
+        return "/".join([*parts, cell.loss] + ([cell.protocol] if cell.protocol in self.protocols else []))
+
+    def spec(self, cell: Cell, phase: Phase, seed: int, setting: Mapping[str, Value], *, tuned: bool = False) -> TrialSpec:
+        """One trial. A search trial's splits hold no test class, unless the study asked to search with test feedback."""
+        splits = self.splits(cell.dataset, cell.protocol, draw=seed - self.seed if self.resplit else 0)
+        if phase == "search" and self.protocol(cell.protocol).rule != PEEKING:
+            splits = tuple(split.sealed() for split in splits)
+        origin = self.origin(cell.dataset)
+        return TrialSpec(
+            cell,
+            phase,
+            self.protocol(cell.protocol).rule,
+            seed,
+            origin=origin,
+            fingerprint=index(origin).fingerprint,
+            splits=splits,
+            look=self.look(cell.dataset, cell.backbone),
+            design=Design(**self._values(Design)),
+            training=self._training(cell.dataset, phase, setting),
+            leaves=Leaves(last=self.last_too, embeddings=phase == "final" and self._keeps_embeddings(seed)),
+            setting=dict(setting),
+            tuned=tuned,
+        )
+
+    def refit_spec(self, final: TrialSpec, epochs: int) -> TrialSpec:
+        """The same trial on all train classes, for so many epochs: nothing is held out, so nothing is chosen."""
+        train, test = halves(self.origin(final.cell.dataset))
+        training = replace(final.training, epochs=epochs)
+        leaves = replace(final.leaves, last=False)
+        return replace(final, rule="refit", splits=(Split(tuple(train), (), tuple(test)),), training=training, leaves=leaves)
+
+    def _keeps_embeddings(self, seed: int) -> bool:
+        return self.keep_embeddings == "all" or (self.keep_embeddings == "first" and seed == self.final_seeds()[0])
+
+    def _training(self, dataset: str, phase: Phase, setting: Mapping[str, Value]) -> Training:
+        """The study's, with what the setting puts in its place and the epochs of the phase."""
+        names = {key.removeprefix(TRAINED): value for key, value in setting.items() if key.startswith(TRAINED)}
+        chosen = {name: type(getattr(self, name))(value) for name, value in names.items()}  # whole numbers are floats in a setting
+        epochs = search_epochs(self) if phase == "search" else self.epochs
+        return Training(**self._values(Training) | chosen | {"metrics": self.measured(dataset), "epochs": epochs})
+
+    def final_seeds(self) -> range:
+        """None of them is the search's: the selected trial itself would be too good by luck."""
+        return range(self.seed + 1, self.seed + 1 + self.reproductions)
+
+    def baseline_cells(self) -> list[tuple[Cell, int]]:
+        """With their seeds: raw pixels once, and the untrained network for every seed."""
+        found: list[tuple[Cell, int]] = []
+        for dataset in self.dataset if self.baselines else ():
+            found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), self.final_seeds()[0]))
+            networks = [Cell(dataset, backbone, size, UNTRAINED, "none") for backbone, size in product(self.backbone, self.embedding_size)]
+            found += product(networks, self.final_seeds())
+        return found
+
+    def baseline_specs(self) -> Iterator[TrialSpec]:
+        """Scored on the test classes: nothing is chosen."""
+        for cell, seed in self.baseline_cells():
+            test = halves(self.origin(cell.dataset))[1]
+            spec = self.spec(replace(cell, protocol="default"), "final", seed, {})
+            training = replace(spec.training, epochs=0)
+            leaves = Leaves(last=False, embeddings=False)
+            yield replace(spec, cell=cell, rule="untrained", splits=(Split((), test, test),), training=training, leaves=leaves)

@@ -109,7 +109,7 @@ class Cells(Keys):
     def spec(self, cell: Cell, phase: Phase, seed: int, setting: Mapping[str, Value], *, tuned: bool = False) -> TrialSpec:
         """One trial. A search trial's splits hold no test class, unless the study asked to search with test feedback."""
         splits = self.splits(cell.dataset, cell.protocol, draw=seed - self.seed if self.resplit else 0)
-        if phase == "search" and self.protocol(cell.protocol).rule != PEEKING:
+        if phase == "search" and not (self.peek_search and self.protocol(cell.protocol).rule == PEEKING):
             splits = tuple(split.sealed() for split in splits)
         origin = self.origin(cell.dataset)
         return TrialSpec(

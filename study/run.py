@@ -13,10 +13,11 @@ from ray import tune
 from analysis.report import write_report
 from analysis.tables import Ranking, rankings
 from analysis.tracking import Tracker, read_study
+from study.audit import Audit
 from study.config import StudyConfig
 from study.live import View
 from study.preflight import PreflightError, check_place, study_folder, tracking_uri
-from study.recorder import Recorder, config_yaml, splits_json, start_cells
+from study.recorder import Recorder, config_yaml, start_cells, write_splits
 from study.room import Room, find_room
 from study.search import StudySearcher
 from study.staging import stage
@@ -49,7 +50,7 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
     except OSError as error:
         raise PreflightError(f"The studies folder must be writable: {error}; choose another with --set studies=FOLDER.") from None
     (folder / "config.yaml").write_text(config_yaml(config))
-    (folder / "splits.json").write_text(splits_json(config))
+    write_splits(config, folder / "splits")
     artifacts = None if config.tracking_uri else folder.parent / "mlartifacts" / config.name
     tracker = Tracker(uri, config.name, artifacts=artifacts)
     view = view or View(config)
@@ -60,9 +61,9 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
         total = sum(sum(config.trials(cell)) for cell in config.cells()) + len(searcher.baselines)
         cells = start_cells(config, tracker)
         with view.running(total=total, slots=min(room.slots(), total)):
-            recorder = Recorder(config, tracker, view, cells)
+            recorder = Recorder(config, tracker, view, cells, Audit(folder / "readings.csv"))
             _tuner(config, searcher, recorder, room, total=total).fit()
-        interrupted = recorder.ended < total
+        interrupted = recorder.ended + searcher.skipped < total
         if not interrupted:
             recorder.end_cells()
     finally:

@@ -12,9 +12,10 @@ from ray.tune.search import Searcher
 
 from study.config import StudyConfig
 from study.strategies import STRATEGIES, Setting, Strategy
-from trainables.contract import Cell, TrialSpec
+from trainables.contract import Cell, FinalKind, TrialSpec
 
 SCORE = "score"
+Labelled = tuple[str, TrialSpec]
 
 
 @dataclass
@@ -24,9 +25,11 @@ class CellSearch:
     cell: Cell
     strategy: Strategy
     to_search: int
-    to_finish: list[int]  # seeds of final trials not started yet
+    to_finish: list[tuple[FinalKind, int]]  # final trials not started yet, with their seeds
     best: tuple[float, int, Setting]  # selection score, minus the trial's number, setting: of equals the earlier wins
     searching: dict[str, tuple[int, Setting]] = field(default_factory=dict)  # trial id -> number, setting
+    refits: list[TrialSpec] = field(default_factory=list)  # of final trials that have ended
+    finishing: dict[str, TrialSpec] = field(default_factory=dict)  # final trials that a refit will follow
     tried: int = 0
     waiting: bool = False  # its strategy has nothing to suggest until a running trial completes
 
@@ -45,6 +48,7 @@ class StudySearcher(Searcher):
         self.baselines: list[TrialSpec] = list(config.baseline_specs())
         self.cells = {str(cell): self._open(cell) for cell in config.cells()}
         self.owner: dict[str, str] = {}  # search trial id -> cell
+        self.skipped = 0  # refits of final trials that failed
 
     def _open(self, cell: Cell) -> CellSearch:
         config, published = self.config, self.config.published(cell.loss)
@@ -54,7 +58,7 @@ class StudySearcher(Searcher):
             cell,
             strategy,
             to_search=config.trials(cell)[0],
-            to_finish=list(config.final_seeds()),
+            to_finish=[(kind, seed) for seed in config.final_seeds() for kind in config.final_kinds(cell)],
             best=(-1.0, 0, published),
         )
 
@@ -65,14 +69,15 @@ class StudySearcher(Searcher):
         """
         if len(self.running) >= self.slots():
             return None
-        spec = self._search_trial(trial_id) or self._final_trial()
-        if spec:
+        found = self._search_trial(trial_id) or self._final_trial(trial_id)
+        if found:
             self.running.add(trial_id)
-            return {"cell": str(spec.cell), "trial": self._label(spec), "spec": spec.as_dict()}
-        waiting = any(cell.to_finish for cell in self.cells.values())
+            label, spec = found
+            return {"cell": str(spec.cell), "trial": label, "spec": spec.as_dict()}
+        waiting = any(cell.to_finish or cell.refits or cell.finishing for cell in self.cells.values())
         return None if waiting else Searcher.FINISHED
 
-    def _search_trial(self, trial_id: str) -> TrialSpec | None:
+    def _search_trial(self, trial_id: str) -> Labelled | None:
         """From the cell with the fewest running: a searcher learns most when its trials come one after the other."""
         ready = [cell for cell in self.cells.values() if cell.to_search and not cell.waiting]
         for cell in sorted(ready, key=lambda cell: (len(cell.searching), cell.tried)):
@@ -83,7 +88,7 @@ class StudySearcher(Searcher):
             cell.waiting = True
         return None
 
-    def _start(self, trial_id: str, cell: CellSearch, setting: Setting) -> TrialSpec:
+    def _start(self, trial_id: str, cell: CellSearch, setting: Setting) -> Labelled:
         space = self.config.space(cell.cell.loss)
         assert setting.keys() == space.keys(), "a setting has every key"
         assert all(setting[key] in param.search for key, param in space.items()), f"a setting lies in its ranges: {setting}"
@@ -91,21 +96,31 @@ class StudySearcher(Searcher):
         cell.to_search -= 1
         cell.tried += 1
         self.owner[trial_id] = str(cell.cell)
-        return self.config.spec(cell.cell, "search", self.config.seed, setting)
+        return f"search-{cell.tried - 1}", self.config.spec(cell.cell, "search", self.config.seed, setting)
 
-    def _final_trial(self) -> TrialSpec | None:
+    def _final_trial(self, trial_id: str) -> Labelled | None:
         for cell in self.cells.values():
+            if cell.refits:
+                spec = cell.refits.pop(0)
+                return f"refit-{spec.seed}", spec
             if cell.to_finish and cell.search_over:
-                return self.config.spec(cell.cell, "final", cell.to_finish.pop(0), cell.best[2])
-        return self.baselines.pop(0) if self.baselines else None
+                return self._finish(trial_id, cell, *cell.to_finish.pop(0))
+        if not self.baselines:
+            return None
+        spec = self.baselines.pop(0)
+        return f"final-{spec.seed}", spec
 
-    def _label(self, spec: TrialSpec) -> str:
-        if spec.phase == "final":
-            return f"final-{spec.seed}"
-        return f"search-{self.cells[str(spec.cell)].tried - 1}"
+    def _finish(self, trial_id: str, cell: CellSearch, kind: FinalKind, seed: int) -> Labelled:
+        tuned = kind == "final" and self.config.searched(cell.cell)
+        setting = cell.best[2] if tuned else self.config.published(cell.cell.loss)
+        spec = self.config.spec(cell.cell, "final", seed, setting, tuned=tuned)
+        if kind == "final" and self.config.refits(cell.cell):
+            cell.finishing[trial_id] = spec
+        return f"{kind}-{seed}", spec
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         self.running.discard(trial_id)
+        self._follow(trial_id, None if error or not result else result)
         name = self.owner.pop(trial_id, None)
         if name is None:
             return
@@ -116,6 +131,15 @@ class StudySearcher(Searcher):
         cell.strategy.complete(trial_id, score)
         if score is not None and (score, -number) > cell.best[:2]:
             cell.best = (score, -number, setting)
+
+    def _follow(self, trial_id: str, result: dict[str, Any] | None) -> None:
+        """A final trial has ended: its refit trains for as many epochs as it chose, on the average of its folds."""
+        for cell in self.cells.values():
+            final = cell.finishing.pop(trial_id, None)
+            if final and result:
+                cell.refits.append(self.config.refit_spec(final, max(1, round(result["metrics"]["chosen_epoch"]))))
+            elif final:
+                self.skipped += 1
 
     def save(self, checkpoint_path: str) -> None:
         with open(checkpoint_path, "wb") as file:

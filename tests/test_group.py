@@ -19,15 +19,16 @@ from ray_helpers import our_actors
 from trainables_helpers import SPLIT, final, search
 
 from trainables import group as module
+from trainables.artifacts import write
 from trainables.contract import Crew, Split, TrialSpec
 from trainables.group import Group, GroupLost, TrialError
-from trainables.worker import Worker, write
+from trainables.worker import Worker
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests
 
-OTHER = Split(tuple(range(4, 16)), tuple(range(4)), tuple(range(100, 104)))
-THIRD = Split(tuple(range(12)), tuple(range(12, 16)), tuple(range(100, 104)))
+OTHER = Split(tuple(range(4, 16)), tuple(range(4)), SPLIT.test)
+THIRD = Split(tuple(range(12)), tuple(range(12, 16)), SPLIT.test)
 CURVE = "select/recall_at_1"
 
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from trainables_helpers import FEW, SPLIT, final, search, sketches, timeless
 
-from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Split, TrialSpec
+from trainables.artifacts import STATE, write
+from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Leaves, Split, TrialSpec
 from trainables.learner import Learner
 from trainables.metrics.retrieval import retrieval
-from trainables.worker import STATE, write
 
-OTHER = Split(train=tuple(range(20, 32)), select=tuple(range(32, 37)), test=tuple(range(106, 110)))
+OTHER = Split(train=tuple(range(20, 32)), select=tuple(range(32, 37)), test=SPLIT.test)
 
 
 @pytest.fixture(autouse=True)
@@ -233,7 +233,7 @@ def test_two_splits_report_the_mean_of_the_two(loss):
             assert row.select[name] == pytest.approx((row.folds[0][name] + row.folds[1][name]) / 2)
     means = [row.select["map_at_r"] for row in both.rows]
     assert both.rows[-1].best == max(means)
-    assert both.read_test().queries == 10 * 60
+    assert both.read_test().queries == 2 * 6 * 60
     assert alone.read_test().queries == 6 * 60
 
 
@@ -248,9 +248,13 @@ def test_queries_csv_has_one_row_per_test_query_and_its_mean_is_the_reported_one
     run(learner)
     reported = learner.read_test()
     write(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([STATE, *ARTIFACTS])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([STATE, *ARTIFACTS[:2]])
     rows = list(csv.DictReader((tmp_path / "queries.csv").open()))
-    assert list(rows[0]) == ["fold", "image", "class", *learner.spec.training.metrics]
+    assert list(rows[0]) == ["fold", "rule", "image", "class", *learner.spec.training.metrics]
+    joined = [row for row in rows if row["fold"] == "concatenated"]
+    rows = [row for row in rows if row["fold"] != "concatenated"]
+    assert len(joined) == (360 if len(splits) > 1 else 0)
+    assert {row["rule"] for row in rows + joined} == {"selected-on-validation"}
     labels = sketches().index.labels
     for fold, split in enumerate(splits):
         mine = [row for row in rows if int(row["fold"]) == fold]
@@ -269,8 +273,9 @@ def test_the_saved_weights_of_every_split_load_without_pickle_and_are_the_chosen
     write(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
     saved = torch.load(tmp_path / "best.pt", weights_only=True)
     assert len(saved) == 2
-    for weights, fit in zip(saved, learner.fits.values(), strict=True):  # read_test left the chosen weights in place
-        assert all(torch.equal(weights[name], value) for name, value in fit.network.state_dict().items())
+    for weights, (i, fit) in zip(saved, learner.fits.items(), strict=True):
+        fit.network.load_state_dict(weights)
+        assert fit.score(fit.images(SPLIT.test)).means == learner.readings[i]["selected-on-validation"][1].means
     assert any(not torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
 
 
@@ -304,3 +309,63 @@ def test_an_untrained_state_can_be_saved_and_loaded(tmp_path):
     resumed = make(untrained("tiny"))
     resumed.load(torch.load(tmp_path / "state.pt", weights_only=True))
     assert resumed.read_test() == learner.read_test()
+
+
+def test_the_models_of_all_splits_as_one_are_normalised_concatenated_and_normalised():
+    learner = make(replace(final("triplet"), splits=(SPLIT, OTHER)))
+    run(learner)
+    row = learner.read_test()
+    parts = []
+    for i, fit in learner.fits.items():
+        fit.network.load_state_dict(learner.weights[i])
+        images = fit.images(SPLIT.test)
+        part = fit.embed(images, {"embedding"})["embedding"].double()
+        parts.append(part / part.norm(dim=1, keepdim=True))
+    labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
+    expected = retrieval(torch.cat(parts, dim=1), labels, learner.spec.training.metrics)  # two unit vectors: all have one length
+    assert row.concatenated == pytest.approx(expected.means, abs=1e-3)
+    assert row.concatenated != row.test
+    assert row.metrics()["concatenated/map_at_r"] == row.concatenated["map_at_r"]
+    assert make(final()).spec.splits == (SPLIT,)
+
+
+def test_the_last_epoch_is_read_beside_the_chosen_one_if_asked(monkeypatch):
+    learner = make(replace(final(), leaves=Leaves(last=True, embeddings=False)))
+    scripted(monkeypatch, learner, [0.9, 0.5, 0.1])
+    run(learner)
+    last = {name: value.clone() for name, value in learner.fits[0].network.state_dict().items()}
+    row = learner.read_test()
+    assert row.epochs == (1,)
+    assert row.last != row.test
+    assert all(torch.equal(last[name], value) for name, value in learner.fits[0].network.state_dict().items())  # as a saved state needs it
+    expected = learner.fits[0].score(learner.fits[0].images(SPLIT.test))
+    assert row.last == expected.means
+    assert set(learner.artifacts()["folds"][0]["queries"]) == {"last-epoch", "selected-on-validation"}
+
+
+def test_a_refit_chooses_nothing_and_reads_its_last_epoch():
+    spec = replace(final(), rule="refit", splits=(Split(SPLIT.train + SPLIT.select, (), SPLIT.test),))
+    learner = make(spec)
+    rows = run(learner)
+    assert [row.select for row in rows] == [{}] * 3
+    row = learner.read_test()
+    assert row.epochs == (3,)
+    assert row.test == learner.fits[0].score(learner.fits[0].images(SPLIT.test)).means
+
+
+def test_kept_embeddings_are_those_of_all_images_of_the_split(tmp_path):
+    learner = make(replace(final(), splits=(SPLIT, OTHER), leaves=Leaves(last=False, embeddings=True)))
+    run(learner)
+    learner.read_test()
+    write(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    kept = np.load(tmp_path / "embeddings.npz", allow_pickle=False)
+    assert sorted(kept.files) == sorted(f"{i}/{name}" for i in (0, 1) for name in ("image", "class", "embedding", "pooled"))
+    for i, split in enumerate((SPLIT, OTHER)):
+        assert set(kept[f"{i}/class"]) == {*split.train, *split.select, *split.test}
+        fit = learner.fits[i]
+        fit.network.load_state_dict(learner.weights[i])
+        rows = np.isin(kept[f"{i}/class"], split.test)
+        images = fit.images(split.test)
+        assert kept[f"{i}/image"][rows].tolist() == images.ids.tolist()
+        expected = fit.embed(images, {"embedding"})["embedding"].numpy()
+        np.testing.assert_allclose(kept[f"{i}/embedding"][rows], expected, atol=0.01, rtol=0.01)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +14,12 @@ import pytest
 import yaml
 from rich.console import Console
 
+from study.audit import Audit
 from study.live import View
-from study.recorder import Recorder, config_yaml, splits_json, start_cells
+from study.recorder import Recorder, config_yaml, start_cells, write_splits
+from study.splits import read_splits
 from tests.conftest import MakeConfig
+from trainables.contract import Leaves
 
 
 class Notes:
@@ -30,16 +36,18 @@ class Notes:
 
 
 @pytest.fixture
-def played(config: MakeConfig) -> SimpleNamespace:
+def played(config: MakeConfig, tmp_path: Path) -> SimpleNamespace:
     study = config(losses=["triplet"], tracking_uri="https://me:secret@there")
     notes = Notes()
     cells = start_cells(study, notes)  # type: ignore[arg-type]
-    recorder = Recorder(study, notes, View(study, Console(file=io.StringIO())), cells)  # type: ignore[arg-type]
+    recorder = Recorder(study, notes, View(study, Console(file=io.StringIO())), cells, Audit(tmp_path / "readings.csv"))  # type: ignore[arg-type]
     spec = study.spec(study.cells()[1], "search", 0, study.published("triplet"))
     trial: Any = SimpleNamespace(
         trial_id="t0", config={"spec": spec.as_dict(), "trial": "search-0"}, last_result={"epoch": 2}, error_file="e.txt"
     )
-    return SimpleNamespace(study=study, notes=notes, recorder=recorder, trial=trial, cell=str(spec.cell))
+    return SimpleNamespace(
+        study=study, notes=notes, recorder=recorder, trial=trial, cell=str(spec.cell), readings=tmp_path / "readings.csv"
+    )
 
 
 def row(epoch: int) -> dict[str, Any]:
@@ -97,4 +105,48 @@ def test_every_cell_has_its_config_without_the_password_and_its_splits(played: S
 
 def test_the_config_in_the_study_folder_is_the_whole_one(played: SimpleNamespace) -> None:
     assert yaml.safe_load(config_yaml(played.study))["tracking_uri"] == "https://me:secret@there"
-    assert set(json.loads(splits_json(played.study))) == {"sketches/default", "sketches/fixed_validation"}
+
+
+def test_the_splits_are_files_of_the_study(config: MakeConfig, tmp_path: Path) -> None:
+    study = config(protocols=["default", "fixed_validation:0.2"], resplit=True, reproductions=2)
+    write_splits(study, tmp_path / "splits")
+    names = {f"sketches-{part}.json" for part in ("default", "fixed_validation-0.2")}
+    names |= {f"sketches-{part}-seed{seed}.json" for part in ("default", "fixed_validation-0.2") for seed in (1, 2)}
+    assert {path.name for path in (tmp_path / "splits").iterdir()} == names
+    used = study.spec(study.cells()[1], "final", 2, {}).splits
+    train, test = study.splits("sketches", "default")[0].train, study.splits("sketches", "default")[0].test
+    assert read_splits(tmp_path / "splits" / "sketches-fixed_validation-0.2-seed2.json", "sketches", train, test) == used
+
+
+def test_every_reading_of_test_classes_is_told(played: SimpleNamespace) -> None:
+    """By name: a final trial at its chosen epoch, at its last if asked, the default setup at every epoch; a search trial never."""
+    study, trial = played.study, played.trial
+    played.recorder.on_trial_start(0, [], trial)
+    played.recorder.on_trial_result(0, [], trial, row(1))
+    assert not played.readings.exists()
+
+    def end(cell: int, name: str, **changes: Any) -> None:
+        spec = replace(study.spec(study.cells()[cell], "final", 1, {}), **changes)
+        metrics = {"chosen_epoch": 1.5, "fold0/chosen_epoch": 1, "fold1/chosen_epoch": 2}
+        config = {"spec": spec.as_dict(), "trial": name}
+        this: Any = SimpleNamespace(
+            trial_id=name, config=config, last_result=row(2) | {"metrics": metrics}, checkpoint=SimpleNamespace(path="nowhere")
+        )
+        played.recorder.on_trial_start(0, [], this)
+        played.recorder.on_trial_result(0, [], this, row(1))
+        played.recorder.on_trial_complete(0, [], this)
+
+    end(1, "final-1", leaves=Leaves(last=True, embeddings=False))
+    end(1, "refit-1", rule="refit")
+    end(1, "final-2", splits=study.spec(study.cells()[1], "final", 1, {}).splits * 2)
+    end(0, "final-3")
+    with played.readings.open() as file:
+        told = [(line["trial"], line["epoch"], line["rule"]) for line in csv.DictReader(file)]
+    assert told == [
+        ("final-1", "1.5", "selected-on-validation"),
+        ("final-1", "2", "last-epoch"),
+        ("refit-1", "1.5", "refit"),
+        ("final-2", "1 2", "selected-on-validation"),
+        ("final-3", "1", "best-on-test"),
+        ("final-3", "1.5", "best-on-test"),
+    ]

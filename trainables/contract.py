@@ -10,7 +10,8 @@ from search_spaces.space import Value
 Phase = Literal["search", "final"]
 Rule = Literal["best-on-test", "selected-on-validation", "last-epoch", "refit", "untrained"]
 FinalKind = Literal["final", "published", "refit"]  # the chosen setting, the published one, the chosen one on all train classes
-BEST, QUERIES = ARTIFACTS = ("best.pt", "queries.csv")  # the files that a final trial leaves
+BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.npz")  # the files that a final trial leaves
+CONCATENATED = "concatenated"  # in queries.csv, in place of a fold's number: the models of all folds as one
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
 PEEKING: Rule = "best-on-test"
 PIXELS = "pixels"  # the backbone that is no network

@@ -28,6 +28,7 @@ from trainables.optimiser import clip, groups, make, set_learning_rates
 from trainables.process import own_device
 from trainables.team import ALONE, Team
 
+EMBEDDING, POOLED = "embedding", "pooled"  # the two places where features are taken
 SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
 
 
@@ -92,7 +93,7 @@ class Fit:
         options: dict[str, Any] = {"size": training.batch_size, "per_class": self.card.per_class or training.images_per_class}
         if kind == "mined":
             if epoch > 1 and (epoch - 2) % training.mine_every == 0:
-                self.neighbours = hardest_neighbours(self.embed(self.train)["embedding"], self.targets)
+                self.neighbours = hardest_neighbours(self.embed(self.train, {EMBEDDING})[EMBEDDING], self.targets)
             options["neighbours"] = self.neighbours
         batches = BATCHES[kind](self.train.labels, np.random.default_rng(key), **options)
         looks = draws((*key, 1), len(self.data.pixels))
@@ -118,27 +119,29 @@ class Fit:
     def _parameters(self) -> list[Tensor]:
         return [param for group in self.optimizer.param_groups for param in group["params"]]
 
-    def embed(self, images: Images) -> dict[str, Tensor]:
-        """The raw embeddings, and the pooled features that the head made them from if a metric asks for them.
+    def measured(self) -> set[str]:
+        """The features that the metrics ask for."""
+        return {feature_of(name)[0] for name in self.spec.training.metrics} | {EMBEDDING}
 
-        Each rank computes its part of them, and all get all.
-        """
+    def embed(self, images: Images, wanted: set[str]) -> dict[str, Tensor]:
+        """The raw embeddings, and the pooled features that the head made them from. Each rank computes its part, and all get all."""
         self.network.eval()
         size = max(1, SCORING_PIXELS // self.spec.look.image_size**2)
         rows = self.team.part(np.arange(len(images)))
-        wanted = {feature_of(name)[0] for name in self.spec.training.metrics} | {"embedding"}
         parts: dict[str, list[Tensor]] = {feature: [] for feature in sorted(wanted)}
         with torch.inference_mode():
             for i in range(0, len(rows), size):
                 pooled = self.network.pooled(images.plain(rows[i : i + size]))
-                found = {"embedding": self.network.head(pooled).float(), "pooled": pooled}
+                found = {EMBEDDING: self.network.head(pooled).float(), POOLED: pooled}
                 for feature, chunks in parts.items():
                     chunks.append(found[feature])
             return {feature: gather(torch.cat(chunks), self.team, len(images)) for feature, chunks in parts.items()}
 
     def score(self, images: Images) -> Retrieval:
+        return self.rate(images, self.embed(images, self.measured()))
+
+    def rate(self, images: Images, features: dict[str, Tensor]) -> Retrieval:
         """Exact retrieval among these images: every one is a query against the others. Only the first rank looks."""
-        features = self.embed(images)
         if self.team.rank:
             return Retrieval({}, {}, torch.empty(0, dtype=torch.long), 0)
         labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1]).to(self.device)
@@ -150,7 +153,7 @@ class Fit:
         queries: dict[str, Tensor] = {}
         for place, names in wanted.items():
             with torch.inference_mode():
-                found = retrieval(features[place], labels, tuple(names), gallery_classes=len(self.split.select))
+                found = retrieval(features[place], labels, tuple(names), gallery_classes=len(self.split.select) or None)
             means |= {names[bare]: value for bare, value in found.means.items()}
             queries |= {names[bare]: values for bare, values in found.queries.items()}
         return Retrieval(means, queries, found.scored, found.lone)

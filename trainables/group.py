@@ -13,9 +13,10 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from trainables.artifacts import merge
 from trainables.contract import Crew, TrialSpec
 from trainables.mailbox import Answers, Mailbox
-from trainables.worker import Worker, merge
+from trainables.worker import Worker
 
 RETURNS = 3  # times that a group may be lost within one command before the trial is
 IDLE = 30.0  # seconds without a command after which the workers go: another slot may be waiting for their place

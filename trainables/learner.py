@@ -8,17 +8,21 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from torch.nn import functional as F
 
-from trainables.contract import EpochRow, FinalRow, TrialSpec
+from trainables.contract import EpochRow, FinalRow, Rule, TrialSpec
 from trainables.datasets.pixels import Dataset
-from trainables.fit import Fit
+from trainables.fit import EMBEDDING, POOLED, Fit
 from trainables.images import Images
-from trainables.metrics.retrieval import Retrieval
+from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
 from trainables.team import ALONE, Team
 
 WORST = 0.0  # what a diverged trial reports: NaN would be invisible to the searcher
+LAST: Rule = "last-epoch"
 Part = TypeVar("Part")
+Reading = tuple[Images, Retrieval]
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,10 @@ class Learner:
         self.rows: list[EpochRow] = []
         self.best = [(-1.0, 0) for _ in spec.splits]  # score and epoch of every split, also of those that others train
         self.weights = {i: self._snapshot(fit) for i, fit in self.fits.items()}  # of each best epoch
-        self.readings: dict[int, tuple[Images, Retrieval]] = {}
+        self.chooses = all(split.select for split in spec.splits)  # else nothing is held out, and the last epoch is the one
+        self.readings: dict[int, dict[Rule, Reading]] = {}
+        self.kept: dict[int, dict[str, np.ndarray[Any, Any]]] = {}  # embeddings of splits
+        self.joined: Reading | None = None  # of several models as one
 
     @property
     def done(self) -> bool:
@@ -82,7 +89,8 @@ class Learner:
     def _train(self, fit: Fit, number: int) -> FoldEpoch:
         try:
             loss = fit.train_epoch(number)
-            return FoldEpoch(loss, fit.score(fit.select).means if math.isfinite(loss) else {}, fit.diagnostics)
+            scores = fit.score(fit.select).means if self.chooses and math.isfinite(loss) else {}
+            return FoldEpoch(loss, scores, fit.diagnostics)
         except torch.OutOfMemoryError:  # of a GPU: this setting needs more than there is
             if self.spec.phase != "search" or fit.team.world > 1:  # the other ranks would wait for ever
                 raise
@@ -93,21 +101,62 @@ class Learner:
         assert self.spec.phase == "final", "search trials never read test classes"
         assert self.done, "test classes are read at the end"
         assert not self.readings, "test classes are read once"
-        for i, fit in self.fits.items():
-            fit.network.load_state_dict(self.weights[i])
-            images = fit.images(fit.split.test)
-            self.readings[i] = images, fit.score(images)
-        results = self._of_all({i: (result.means, len(result.scored), result.lone) for i, (_, result) in self.readings.items()})
+        units = {i: self._read(i, fit) for i, fit in self.fits.items()}
+        if len(self.spec.splits) > 1:
+            self._join(self._of_all(units))
+        found = self._of_all(
+            {i: {rule: (r.means, len(r.scored), r.lone) for rule, (_, r) in part.items()} for i, part in self.readings.items()}
+        )
+        chosen = [part[self.spec.rule] for part in found]
         return FinalRow(
             epochs=tuple(epoch for _, epoch in self.best),
-            test={name: fmean(means[name] for means, _, _ in results) for name in results[0][0]},
-            queries=sum(scored for _, scored, _ in results),
-            lone_queries=sum(lone for _, _, lone in results),
+            test=_means_of_numbers([means for means, _, _ in chosen]),
+            queries=sum(scored for _, scored, _ in chosen),
+            lone_queries=sum(lone for _, _, lone in chosen),
+            last=_means_of_numbers([part[LAST][0] for part in found]) if self.spec.leaves.last else {},
+            concatenated=self.joined[1].means if self.joined else {},
         )
 
-    def artifacts(self) -> dict[int, dict[str, Any]]:
-        """By split: the chosen weights, and one value per test query in every column. Of the splits that this rank hands out."""
-        return {i: {"weights": _on_cpu(self.weights[i]), "queries": self._queries(*self.readings[i])} for i in self.keeps}
+    def _read(self, i: int, fit: Fit) -> torch.Tensor:
+        """Score one split's test classes at its chosen epoch, and at its last one if asked; the unit embeddings of the chosen one."""
+        images, last = fit.images(fit.split.test), self._snapshot(fit)
+        self.readings[i] = {LAST: (images, fit.score(images))} if self.spec.leaves.last else {}
+        fit.network.load_state_dict(self.weights[i])
+        features = fit.embed(images, fit.measured())
+        self.readings[i][self.spec.rule] = images, fit.rate(images, features)
+        if self.spec.leaves.embeddings:
+            self.kept[i] = self._embeddings(fit)
+        fit.network.load_state_dict(last)  # a state that is saved after this is still the last epoch's
+        return F.normalize(features[EMBEDDING]).cpu() if len(self.spec.splits) > 1 else features[EMBEDDING][:0]
+
+    def _join(self, units: Sequence[torch.Tensor]) -> None:
+        """Several models as one, as in the reality check: normalise, concatenate, normalise."""
+        if self.team.rank:
+            return
+        fit = self.fits[0]
+        images = fit.images(fit.split.test)
+        names = tuple(name for name in self.spec.training.metrics if feature_of(name)[0] == EMBEDDING)
+        labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1])
+        together = F.normalize(torch.cat(list(units), dim=1))
+        self.joined = images, retrieval(together, labels, names, gallery_classes=len(fit.split.select) or None)
+
+    def _embeddings(self, fit: Fit) -> dict[str, np.ndarray[Any, Any]]:
+        """Of all images that the split names, in both places, in half precision: for maps, not for scores."""
+        images = fit.images(tuple(sorted({*fit.split.train, *fit.split.select, *fit.split.test})))
+        features = fit.embed(images, {EMBEDDING, POOLED})
+        return {"image": images.ids, "class": images.labels} | {name: part.cpu().half().numpy() for name, part in features.items()}
+
+    def artifacts(self) -> dict[str, Any]:
+        """By split: the chosen weights, one value per test query in every column, embeddings. Of the splits that this rank hands out."""
+        folds = {
+            i: {
+                "weights": _on_cpu(self.weights[i]),
+                "queries": {rule: self._queries(*reading) for rule, reading in self.readings[i].items()},
+                "embeddings": self.kept.get(i),
+            }
+            for i in self.keeps
+        }
+        return {"folds": folds, "concatenated": {self.spec.rule: self._queries(*self.joined)} if self.joined else {}}
 
     def _queries(self, images: Images, result: Retrieval) -> dict[str, Any]:
         rows = result.scored.cpu().numpy()
@@ -136,12 +185,14 @@ class Learner:
         return [parts[i] for i in range(len(self.spec.splits))]
 
     def _selection(self, folds: Sequence[Mapping[str, float]]) -> float:
+        if not self.chooses:
+            return WORST
         return fmean(fold[self.spec.training.select_metric] for fold in folds)
 
     def _keep_best(self, folds: Sequence[Mapping[str, float]], epoch: int) -> None:
         for i, fold in enumerate(folds):
-            score = fold[self.spec.training.select_metric]
-            if score > self.best[i][0]:
+            score = fold[self.spec.training.select_metric] if self.chooses else WORST
+            if score > self.best[i][0] or not self.chooses:
                 self.best[i] = (score, epoch)
                 if i in self.fits:
                     self.weights[i] = self._snapshot(self.fits[i])

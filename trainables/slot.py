@@ -8,9 +8,10 @@ from typing import Any
 import ray
 from ray import tune
 
+from trainables.artifacts import read, write
 from trainables.contract import Crew, TrialSpec
 from trainables.group import Group
-from trainables.worker import Worker, read, write
+from trainables.worker import Worker
 
 ONE = Crew()
 

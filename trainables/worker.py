@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import gc
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.contract import BEST, QUERIES, TrialSpec
+from trainables.contract import TrialSpec
 from trainables.process import set_deterministic, settle
 
 # The driver imports this and would wait seconds for torch, which only a worker needs: those imports stand in the methods.
 if TYPE_CHECKING:
     from trainables.learner import Learner
     from trainables.team import Team
-
-STATE = "state.pt"
 
 
 class Worker:
@@ -75,37 +70,3 @@ class Worker:
 
     def load(self, state: dict[str, Any]) -> None:
         self.learner.load(state)
-
-
-def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the workers of a group saved, as if one had done it."""
-    state: dict[str, Any] = {**parts[0]["state"], "folds": {}}
-    artifacts: dict[int, Any] = {}
-    for part in parts:
-        state["folds"] |= part["state"]["folds"]
-        artifacts |= part["artifacts"]
-    return {"state": state, "artifacts": artifacts}
-
-
-def write(folder: Path, saved: dict[str, Any]) -> None:
-    """state.pt; of a finished final trial best.pt with the chosen weights of every split, and queries.csv with a row per test query."""
-    import torch
-
-    torch.save(saved["state"], folder / STATE)
-    folds = [saved["artifacts"][i] for i in sorted(saved["artifacts"])]
-    if not folds:
-        return
-    torch.save([fold["weights"] for fold in folds], folder / BEST)
-    with (folder / QUERIES).open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["fold", *folds[0]["queries"]])
-        for i, fold in enumerate(folds):
-            table.writerows([i, *row] for row in zip(*fold["queries"].values(), strict=True))
-
-
-def read(folder: Path) -> dict[str, Any]:
-    """The state that write() left."""
-    import torch
-
-    state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
-    return state

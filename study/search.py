@@ -137,7 +137,7 @@ class StudySearcher(Searcher):
         for cell in self.cells.values():
             final = cell.finishing.pop(trial_id, None)
             if final and result:
-                cell.refits.append(self.config.refit_spec(final, max(1, round(result["metrics"]["chosen_epoch"]))))
+                cell.refits.append(self.config.refit_spec(final, max(1, round(result["chosen_epoch"]))))
             elif final:
                 self.skipped += 1
 

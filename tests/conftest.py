@@ -46,7 +46,7 @@ def local_ray() -> Iterator[Cluster]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": True})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": True, "dashboard_port": None})
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     yield cluster
     ray.shutdown()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from ray import cloudpickle
 from rich.console import Console
 from trees import folders
 
+from analysis.exports import ranking_frame
 from analysis.tracking import StudyRows, TrackingError, read_study
 from search_spaces import LOSSES
 from study import run_study
@@ -173,9 +177,99 @@ def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(
     assert {"test/recall_at_8", "test/nmi", "test/pooled_recall_at_1", "test/matched_recall_at_1"} <= set(final.columns)
 
 
-@pytest.mark.timeout(400)
-def test_every_loss_of_the_catalogue_trains_and_is_in_the_table(local_ray: None, folder: Path) -> None:
-    config = small(folder, name="catalogue", losses=sorted(LOSSES), protocols=["default"], strategy="fixed")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_loss_of_the_catalogue_trains_and_is_in_the_table(local_ray: None, folder: Path, workers: int) -> None:
+    config = small(folder, name=f"catalogue-{workers}", losses=sorted(LOSSES), protocols=["default"], strategy="fixed", workers=workers)
     done = run_study(config, view=Watching(config))
     assert (done.failed, done.interrupted) == (0, False)
     assert {row.loss for row in done.rankings[0].rows} == set(LOSSES)
+
+
+class Timed(Watching):
+    """Notes when each trial started and ended."""
+
+    def __init__(self, config: StudyConfig) -> None:
+        super().__init__(config)
+        self.started_at: dict[tuple[str, str], float] = {}
+        self.ended_at: dict[tuple[str, str], float] = {}
+
+    def started(self, spec: TrialSpec, name: str) -> None:
+        super().started(spec, name)
+        self.started_at[spec.cell.loss, name] = time.monotonic()
+
+    def ended(self, spec: TrialSpec, name: str, outcome: str, result: dict[str, Any]) -> None:
+        super().ended(spec, name, outcome, result)
+        self.ended_at[spec.cell.loss, name] = time.monotonic()
+
+
+def idle_share(view: Timed, slots: int) -> float:
+    """The share of slot-seconds, once all slots are up, in which a slot was idle though a trial could have been started."""
+    search_over = {
+        loss: max((end for (each, name), end in view.ended_at.items() if each == loss and name.startswith("search-")), default=0.0)
+        for loss, _ in view.ended_at
+    }
+    begins = sorted(view.started_at.values())[slots - 1]
+    moments = sorted({*view.started_at.values(), *view.ended_at.values()})
+    idle = total = 0.0
+    for a, b in pairwise(moment for moment in moments if moment >= begins):
+        running = sum(start <= a and view.ended_at[key] >= b for key, start in view.started_at.items())
+        # A search trial could start at any time here (HyperOpt needs no other's end), a final trial when its cell's search was over.
+        waits = sum(start >= b and (key[1].startswith("search-") or search_over[key[0]] <= a) for key, start in view.started_at.items())
+        idle += min(slots - running, waits) * (b - a)
+        total += slots * (b - a)
+    return idle / total
+
+
+def test_a_slot_is_idle_only_when_nothing_can_be_started(folder: Path, local_ray: None) -> None:
+    config = small(
+        folder, name="busy", losses=["contrastive", "proxy_anchor"], search_trials=4, reproductions=3, steps_per_epoch=60, epochs=3
+    )
+    view = Timed(config)
+    done = run_study(config, view=view)
+    assert done.failed == 0
+    assert len(view.ended_at) == 2 * (4 + 3)
+    assert idle_share(view, 2) < 0.2  # what is left is the way from one trial to the next
+
+
+def test_the_same_seed_on_one_slot_gives_the_same_settings_and_the_same_table_twice(folder: Path, local_ray: None) -> None:
+    found = []
+    for name in ("once", "twice"):
+        config = small(
+            folder,
+            name=name,
+            losses=["contrastive", "margin"],
+            protocols=["k_fold:2", "default"],
+            search_trials=6,
+            epochs=3,
+            grace=1,
+            slots=1,
+            refit=True,
+            published_too=True,
+            last_too=True,
+        )
+        done = run_study(config, view=Watching(config))
+        assert (done.failed, done.interrupted) == (0, False)
+        rows = read_study(done.tracking_uri, name)
+        trials = [(row["loss"], row["protocol"], row["trial"], row["setting"], row["epochs"]) for _, row in rows.trials.iterrows()]
+        found.append((trials, ranking_frame(done.rankings).to_csv(), (folder / name / "readings.csv").read_text()))
+    assert found[0] == found[1]
+    trials, _, readings = found[0]
+    kinds = Counter((loss, protocol, name.rpartition("-")[0]) for loss, protocol, name, *_ in trials)
+    for loss in ("contrastive", "margin"):
+        assert [kinds[loss, "k_fold:2", kind] for kind in ("search", "final", "published", "refit")] == [6, 1, 1, 1]
+        assert [kinds[loss, "default", kind] for kind in ("search", "final", "published", "refit")] == [0, 1, 0, 0]
+    rules = Counter(line.rpartition(",")[2] for line in readings.splitlines()[1:])
+    # Per loss: default at its three epochs and again at the chosen one; final and published under k_fold; all three of them last.
+    assert rules == {"best-on-test": 2 * 4, "selected-on-validation": 2 * 2, "refit": 2, "last-epoch": 2 * 3}
+
+
+def test_a_search_with_test_feedback_is_marked_all_the_way(folder: Path, local_ray: None) -> None:
+    config = small(folder, name="peeking", losses=["contrastive"], protocols=["default"], search_trials=2, peek_search=True)
+    done = run_study(config, view=Watching(config))
+    trials = read_study(done.tracking_uri, "peeking").trials
+    assert trials["peeks"].all()
+    assert Counter(trials["phase"]) == {"search": 2, "final": 1}
+    (row,) = done.rankings[0].rows
+    assert (row.rank, row.validation) == (None, {})
+    assert row.default["recall_at_1"].peeks

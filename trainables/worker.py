@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from trainables.contract import TrialSpec
@@ -61,7 +62,8 @@ class Worker:
             result |= {"epoch": row.epoch, "score": row.best, "metrics": row.metrics()}
             result |= {"diverged": row.diverged, "out_of_memory": row.out_of_memory}
         if learner.done and self.spec.phase == "final":
-            result["metrics"] |= learner.read_test().metrics()
+            final = learner.read_test()
+            result |= {"metrics": result["metrics"] | final.metrics(), "chosen_epoch": fmean(final.epochs)}
         return result
 
     def save(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import shutil
 import threading
 import traceback
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,12 @@ def _backend(crew: Crew) -> str:
 
 
 def serve(config: dict[str, Any]) -> None:
-    """What each Ray Train worker does until it is told to stop."""
+    """What each Ray Train worker does until it is told to stop, or no one is left to tell it."""
+    with suppress(ray.exceptions.RayActorError):
+        _serve(config)
+
+
+def _serve(config: dict[str, Any]) -> None:
     from ray import train
 
     from trainables.team import Team

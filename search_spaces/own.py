@@ -1,5 +1,6 @@
-"""Losses by name: one of ours, or one of your own as package.module:NAME."""
+"""Losses by name: one of ours, or one of your own as package.module:NAME; with @TAG behind it, the same loss again in a study."""
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,12 +23,20 @@ class OwnLoss:
 
 def find_card(name: str) -> LossSpace:
     """The card of a loss. ValueError: there is none of that name."""
-    return find_own(name).card if ":" in name else pick(LOSSES, name, "loss")
+    return find_own(name).card if ":" in name else pick(LOSSES, untagged(name), "loss")
+
+
+def untagged(name: str) -> str:
+    """triplet@wide -> triplet: a tag lets a study have one loss several times, with other settings or other training."""
+    loss, at, tag = name.partition("@")
+    if at and not re.fullmatch(r"[A-Za-z0-9._-]+", tag):
+        raise ValueError(f"What follows the @ of a loss is a tag of letters, digits, '.', '_' and '-', but got '{name}'; write {loss}@1.")
+    return loss
 
 
 def find_own(name: str) -> OwnLoss:
     """Your own loss. Modules beside the place where the program was started are found, too."""
-    module, _, attribute = name.partition(":")
+    module, _, attribute = untagged(name).partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal, TypeVar
 
@@ -122,6 +122,7 @@ class Param:
     grid: Grid | None = None
     unit: str = ""
     note: str = ""
+    only: tuple[Value, ...] = ()  # the levels that a study has left of it; empty: all
 
     def __post_init__(self) -> None:
         if any(end not in self.domain for end in self.search.ends()):
@@ -137,7 +138,17 @@ class Param:
 
     def levels(self) -> tuple[Value, ...]:
         """The values of its source's grid; without one every option, or a few levels of the range."""
-        return self.grid.values() if self.grid else self.search.levels()
+        return self.only or (self.grid.values() if self.grid else self.search.levels())
+
+    def thinned(self, count: int) -> "Param":
+        """With so many of its levels at most: both ends, and evenly between them."""
+        levels = self.levels()
+        places = [round(i * (len(levels) - 1) / (count - 1)) for i in range(count)]
+        return replace(self, only=tuple(levels[place] for place in places)) if count < len(levels) else self
+
+    def held(self, value: Value) -> "Param":
+        """With this level only: it is not swept."""
+        return replace(self, only=(value,))
 
     def cited(self) -> Iterator[tuple[str, Value]]:
         """(source, value) of everyone who gave one."""

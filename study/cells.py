@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from search_spaces import Param, Value, find_card
 from search_spaces.training import TRAINED, TRAINING
@@ -13,6 +13,7 @@ from study.keys import Keys
 from study.protocols import Divides, check_splits, make_protocol
 from study.splits import read_splits
 from study.strategies import STRATEGIES
+from study.where import AXES, matches, values_for
 from trainables.contract import PEEKING, PIXELS, UNTRAINED, Cell, Design, FinalKind, Leaves, Look, Origin, Phase, Split, Training, TrialSpec
 from trainables.datasets.catalogue import DATASETS, halves, index
 from trainables.networks.backbones import find_backbone
@@ -59,9 +60,17 @@ class Cells(Keys):
         check_splits(splits, train, test, covers=len(splits) > 1)
         return splits
 
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        return dict(zip(AXES, (self.dataset, self.backbone, self.embedding_size, self.losses, self.protocols), strict=True))
+
     def cells(self) -> list[Cell]:
-        """dataset x backbone x embedding size x loss x protocol, in that order."""
-        return [Cell(*parts) for parts in product(self.dataset, self.backbone, self.embedding_size, self.losses, self.protocols)]
+        """dataset x backbone x embedding size x loss x protocol, in that order, without those that are left out."""
+        every = [Cell(*parts) for parts in product(*self.axes().values())]
+        return [cell for cell in every if not any(matches(entry, cell) for entry in self.leave_out)]
+
+    def of(self, cell: Cell) -> Self:
+        """The study as this cell has it: with what `where` puts in place."""
+        return self.model_copy(update=values_for(self.where, cell)) if self.where else self
 
     def searched(self, cell: Cell) -> bool:
         return self.strategy != "fixed" and (self.peek_search or self.protocol(cell.protocol).searches)
@@ -74,6 +83,11 @@ class Cells(Keys):
     def space(self, loss: str) -> dict[str, Param]:
         """What a searcher may try for this loss: flat keys."""
         own = {f"loss.{key}": param for key, param in find_card(loss).params.items()}
+        if self.grids == "published":
+            start = self.published(loss)
+            own = {key: param if param.grid else param.held(start[key]) for key, param in own.items()}
+        if self.grid_levels:
+            own = {key: param.thinned(self.grid_levels) for key, param in own.items()}
         return own | {f"{TRAINED}{key}": TRAINING[key] for key in self.search_training}
 
     def rungs(self) -> list[int]:
@@ -111,7 +125,9 @@ class Cells(Keys):
         splits = self.splits(cell.dataset, cell.protocol, draw=seed - self.seed if self.resplit else 0)
         if phase == "search" and not (self.peek_search and self.protocol(cell.protocol).rule == PEEKING):
             splits = tuple(split.sealed() for split in splits)
-        origin = self.origin(cell.dataset)
+        origin, own = self.origin(cell.dataset), self.of(cell)
+        # Search trials are compared at the same epochs in all cells; final trials may have their own.
+        epochs = search_epochs(self) if phase == "search" else own.epochs
         return TrialSpec(
             cell,
             phase,
@@ -120,9 +136,9 @@ class Cells(Keys):
             origin=origin,
             fingerprint=index(origin).fingerprint,
             splits=splits,
-            look=self.look(cell.dataset, cell.backbone),
-            design=Design(**self._values(Design)),
-            training=self._training(cell.dataset, phase, setting),
+            look=own.look(cell.dataset, cell.backbone),
+            design=Design(**own._values(Design)),
+            training=own._training(cell.dataset, epochs, setting),
             leaves=Leaves(last=self.last_too, embeddings=phase == "final" and self._keeps_embeddings(seed)),
             setting=dict(setting),
             tuned=tuned,
@@ -138,11 +154,10 @@ class Cells(Keys):
     def _keeps_embeddings(self, seed: int) -> bool:
         return self.keep_embeddings == "all" or (self.keep_embeddings == "first" and seed == self.final_seeds()[0])
 
-    def _training(self, dataset: str, phase: Phase, setting: Mapping[str, Value]) -> Training:
-        """The study's, with what the setting puts in its place and the epochs of the phase."""
+    def _training(self, dataset: str, epochs: int, setting: Mapping[str, Value]) -> Training:
+        """The cell's, with what the setting puts in its place."""
         names = {key.removeprefix(TRAINED): value for key, value in setting.items() if key.startswith(TRAINED)}
         chosen = {name: type(getattr(self, name))(value) for name, value in names.items()}  # whole numbers are floats in a setting
-        epochs = search_epochs(self) if phase == "search" else self.epochs
         return Training(**self._values(Training) | chosen | {"metrics": self.measured(dataset), "epochs": epochs})
 
     def final_seeds(self) -> range:
@@ -152,10 +167,10 @@ class Cells(Keys):
     def baseline_cells(self) -> list[tuple[Cell, int]]:
         """With their seeds: raw pixels once, and the untrained network for every seed."""
         found: list[tuple[Cell, int]] = []
+        networks = dict.fromkeys(replace(cell, loss=UNTRAINED, protocol="none") for cell in self.cells())
         for dataset in self.dataset if self.baselines else ():
             found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), self.final_seeds()[0]))
-            networks = [Cell(dataset, backbone, size, UNTRAINED, "none") for backbone, size in product(self.backbone, self.embedding_size)]
-            found += product(networks, self.final_seeds())
+            found += product((cell for cell in networks if cell.dataset == dataset), self.final_seeds())
         return found
 
     def baseline_specs(self) -> Iterator[TrialSpec]:

@@ -8,10 +8,13 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from search_spaces import LOSSES, LossSpace, find_card, pick, text
-from study.budget import check_search
+from study.budget import check_search, search_epochs
 from study.cells import RECALLS, Cells
+from study.keys import Keys
 from study.protocols import find_protocol
 from study.strategies import STRATEGIES
+from study.where import AXES, check_entries, check_matches, check_rest, values_of, with_axes
+from trainables.contract import Cell
 from trainables.datasets.catalogue import DATASETS
 from trainables.metrics.retrieval import check_metric
 from trainables.networks.backbones import POOLINGS, find_backbone
@@ -27,8 +30,6 @@ class StudyConfig(Cells):
         for names, table, what in (
             (self.dataset, DATASETS, "dataset"),
             ((self.strategy,), STRATEGIES, "strategy"),
-            ((self.pooling,), POOLINGS, "pooling"),
-            ((self.optimizer,), OPTIMISERS, "optimizer"),
         ):
             for name in names:
                 pick(table, name, what)
@@ -76,39 +77,72 @@ class StudyConfig(Cells):
         return self
 
     @model_validator(mode="after")
+    def _check_where(self) -> Self:
+        for key in ("where", "leave_out"):
+            entries = tuple(with_axes(entry) for entry in getattr(self, key))
+            check_entries(entries, self.axes(), key=key, known=StudyConfig.model_fields)
+            object.__setattr__(self, key, tuple(self._typed(entry) for entry in entries))  # as the keys of these names have it
+        check_rest(self.axes(), self.cells())
+        check_matches(self.where, self.cells(), key="where")
+        for name in self.search_training:
+            if any(name in entry for entry in self.where):
+                raise ValueError(f"A search of {name} starts at one value in all cells, so where cannot have it; leave it out there.")
+        return self
+
+    def _typed(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        values = values_of(entry)
+        try:
+            checked = Keys(**{**dict(self), "where": (), "leave_out": (), **values})
+        except ValidationError as error:
+            raise ValueError(f"In where, {_sentence(error)}") from None
+        return {key: entry[key] if key in AXES else getattr(checked, key) for key in entry}
+
+    @model_validator(mode="after")
     def _check_numbers(self) -> Self:
-        """Against each other and against the data."""
-        if self.batch_size % self.images_per_class:
-            near = max(1, round(self.batch_size / self.images_per_class)) * self.images_per_class
-            raise ValueError(f"batch_size={self.batch_size} must be a multiple of images_per_class={self.images_per_class}; use {near}.")
-        if self.warm_up >= self.epochs:
-            raise ValueError(f"warm_up={self.warm_up} must end before the last of epochs={self.epochs}.")
+        """Against each other and against the data; those that depend on the cell, in every cell."""
+        for cell in self.cells():
+            own = self.of(cell)
+            own._check_training()
+            own._check_batch(cell.loss, find_card(cell.loss))
+            own._check_look(cell.dataset, cell.backbone)
+            if self.searched(cell) and self.where:
+                check_search(own.model_copy(update={"search_epochs": search_epochs(self)}))
         check_search(self)
-        for loss in self.losses:
-            self._check_batch(loss, find_card(loss))
-        if self.batch_size // self.images_per_class < 2:
-            raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
-        if self.batch_size < 2 * self.workers:
-            raise ValueError(f"Each of workers={self.workers} needs two images of a batch or more; use batch_size={2 * self.workers}.")
-        if self.crop_scale[1] > 1:
-            raise ValueError(f"crop_scale is a share of the image's area, 1 at most, but got {self.crop_scale[1]:g}.")
         for key in ("data_root", "train_classes", "test_classes"):
             if getattr(self, key) and not any(DATASETS[name].needs_root for name in self.dataset):
                 raise ValueError(f"{key} is for image_folder and csv, not for {', '.join(self.dataset)}; leave it out.")
         if self.exclude and len(self.dataset) > 1:
             raise ValueError("exclude names files of one dataset, but the study has several; run them as studies of their own.")
-        for dataset, backbone in product(self.dataset, self.backbone):
-            size = self.look(dataset, backbone).image_size
-            if self.crop == "shifted" and self.max_shift >= size:
-                raise ValueError(f"max_shift={self.max_shift} would move images of {size} pixels out of sight; use {size // 4} or less.")
-            if not DATASETS[dataset].pixels and size > self.cache_size:
-                raise ValueError(f"cache_size={self.cache_size} must not be below image_size={size}; use cache_size={-(-size * 8 // 7)}.")
         for dataset, name in product(self.dataset, self.protocols):
             self.splits(dataset, name)
         return self
 
+    def _check_training(self) -> None:
+        pick(POOLINGS, self.pooling, "pooling")
+        pick(OPTIMISERS, self.optimizer, "optimizer")
+        if self.batch_size % self.images_per_class:
+            near = max(1, round(self.batch_size / self.images_per_class)) * self.images_per_class
+            raise ValueError(f"batch_size={self.batch_size} must be a multiple of images_per_class={self.images_per_class}; use {near}.")
+        if self.warm_up >= self.epochs:
+            raise ValueError(f"warm_up={self.warm_up} must end before the last of epochs={self.epochs}.")
+        if self.batch_size // self.images_per_class < 2:
+            raise ValueError(f"A batch needs two classes or more; use images_per_class={self.batch_size // 2} or less.")
+        if self.batch_size < 2 * self.workers:
+            raise ValueError(f"Each of workers={self.workers} needs two images of a batch or more; use batch_size={2 * self.workers}.")
+
+    def _check_look(self, dataset: str, backbone: str) -> None:
+        size = self.look(dataset, backbone).image_size
+        if self.crop_scale[1] > 1:
+            raise ValueError(f"crop_scale is a share of the image's area, 1 at most, but got {self.crop_scale[1]:g}.")
+        if self.crop == "shifted" and self.max_shift >= size:
+            raise ValueError(f"max_shift={self.max_shift} would move images of {size} pixels out of sight; use {size // 4} or less.")
+        if not DATASETS[dataset].pixels and size > self.cache_size:
+            raise ValueError(f"cache_size={self.cache_size} must not be below image_size={size}; use cache_size={-(-size * 8 // 7)}.")
+
     def _check_batch(self, loss: str, card: LossSpace) -> None:
         kind = self.batches or card.batches
+        if self.images_per_class < 2 and kind in ("balanced", "mined") and card.kind in ("pair", "triplet") and not card.per_class:
+            raise ValueError(f"{loss} compares images of one class, but images_per_class={self.images_per_class}; use 2 or more.")
         if kind == "triplets" and self.batch_size < 6:
             raise ValueError(f"{loss} takes batches of triplets, two at least, but got batch_size={self.batch_size}; use 6 or more.")
         if kind in ("balanced", "mined") and card.per_class and self.batch_size % card.per_class:
@@ -126,24 +160,12 @@ class StudyConfig(Cells):
 
     def notices(self) -> list[str]:
         """What a reader should know though nothing is wrong."""
-        found = []
-        for dataset, name in product(self.dataset, self.protocols):
-            fewest = min(len(split.train) for split in self.splits(dataset, name))
-            if self.batch_size // self.images_per_class > fewest:
-                size = fewest * self.images_per_class
-                found.append(
-                    f"{dataset} has {fewest} classes to train on under {name}: a balanced batch holds {size} images, not {self.batch_size}."
-                )
-        for loss in self.losses:
-            own = find_card(loss).per_class
-            if own and own != self.images_per_class:
-                found.append(f"{loss} is defined for {own} images of each class and takes {own}, whatever images_per_class says.")
-        if self.workers > 1 and not self.freeze_bn:
-            found += [
-                f"Batch norm in {name} sees each worker's part of a batch only; with freeze_bn=true any number of workers agree."
-                for name in self.backbone
-                if find_backbone(name).batch_norm
-            ]
+        fewest = {
+            (dataset, name): min(len(split.train) for split in self.splits(dataset, name))
+            for dataset, name in product(self.dataset, self.protocols)
+        }
+        found = [notice for cell in self.cells() for notice in self.of(cell)._notices_of(cell, fewest[cell.dataset, cell.protocol])]
+        found = list(dict.fromkeys(found))
         counts = {self.label(cell): self.trials(cell)[0] for cell in self.cells()}
         found += [
             f"{label}: {self.strategy} tries {count:,} settings, whatever search_trials says."
@@ -152,6 +174,23 @@ class StudyConfig(Cells):
         ]
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]
+
+    def _notices_of(self, cell: Cell, classes: int) -> list[str]:
+        """classes: that it trains on at least."""
+        found = []
+        if self.batch_size // self.images_per_class > classes:
+            found.append(
+                f"{cell.dataset} has {classes} classes to train on under {cell.protocol}: a balanced batch holds "
+                f"{classes * self.images_per_class} images, not {self.batch_size}."
+            )
+        own = find_card(cell.loss).per_class
+        if own and own != self.images_per_class:
+            found.append(f"{cell.loss} is defined for {own} images of each class and takes {own}, whatever images_per_class says.")
+        if self.workers > 1 and not self.freeze_bn and find_backbone(cell.backbone).batch_norm:
+            found.append(
+                f"Batch norm in {cell.backbone} sees each worker's part of a batch only; with freeze_bn=true any number of workers agree."
+            )
+        return found
 
 
 def make(values: Mapping[str, Any]) -> StudyConfig:

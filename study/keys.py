@@ -34,9 +34,17 @@ class Keys(BaseModel):
     exclude: Texts = Field((), description="image files left out, as paths below the dataset's folder")
     backbone: Names = Field(description="one or several of `fairtrial list backbones`, or timm:NAME")
     embedding_size: Sizes = Field(description="dimensions of the embedding")
-    losses: Names = Field(description="the losses to compare")
+    losses: Names = Field(description="the losses to compare; LOSS@TAG is the same one again, with settings or values of its own")
     protocols: Names = Field(description="how classes are divided, and so how numbers are chosen")
     settings: dict[str, dict[str, bool | float | str]] = Field({}, description="by loss: values in place of the published ones")
+    where: tuple[dict[str, Any], ...] = Field(
+        (),
+        description="values for some cells only, as in [{dataset: sop, backbone: [resnet50], learning_rate: 0.0006}]: axes that a cell "
+        "must match (dataset, backbone, embedding_size, loss, protocol), and keys of training, crop or network; later entries win",
+    )
+    leave_out: tuple[dict[str, Any], ...] = Field(
+        (), description="cells not to run, by their axes, as in [{loss: triplet, backbone: resnet50}]"
+    )
     val_fraction: float = Field(0.1, gt=0, lt=1, description="fixed_validation: share of the train classes held out, two at least")
     folds: int = Field(4, ge=2, description="k_fold: models of each trial, each without its own fold of the train classes")
     fold_order: Literal["shuffled", "consecutive"] = Field("shuffled", description="k_fold: how classes are put into folds")
@@ -46,6 +54,10 @@ class Keys(BaseModel):
 
     strategy: str = Field("hyperopt", description="who proposes settings: one of `fairtrial list strategies`")
     search_trials: int = Field(8, ge=1, description="hyperopt, random: settings tried per searched cell; the first is the published one")
+    grids: Literal["all", "published"] = Field(
+        "all", description="coordinate, grid: sweep all parameters, or those that a source has a grid for"
+    )
+    grid_levels: int | None = Field(None, ge=2, description="coordinate, grid: values of each parameter at most; empty: all of its grid")
     search_training: Texts = Field((), description="searched with the loss: learning_rate, lr_step, lr_gamma, weight_decay")
     search_epochs: int | None = Field(None, ge=1, description="of a search trial that is not stopped; empty: as many as epochs")
     grace: int = Field(2, ge=1, description="epochs before early stopping may end a search trial; more than warm_up")
@@ -77,7 +89,7 @@ class Keys(BaseModel):
     batches: Literal["balanced", "random", "triplets", "mined"] | None = Field(None, description="of all losses; empty: as its card says")
     memory: int = Field(0, ge=0, description="embeddings of earlier batches that a loss sees, too (cross-batch memory); 0: none")
     mine_every: int = Field(1, ge=1, description="mined batches: epochs between two looks for the hardest neighbours")
-    images_per_class: int = Field(ge=2, description="in a balanced batch")
+    images_per_class: int = Field(ge=1, description="in a balanced batch; two or more for losses over pairs and triplets")
     steps_per_epoch: int | None = Field(None, ge=1, description="empty: ceil(train images / batch_size)")
     optimizer: str = Field("adamw", description="adamw, adam, rmsprop or sgd")
     learning_rate: float = Field(gt=0, description="of the backbone; a loss's own weights have theirs on its card")

@@ -42,8 +42,9 @@ class View:
             cell.total += 1
         self.total, self.ended_trials, self.epochs = 0, 0, 0
         self.left = 0.0  # epochs that are still expected
-        for search, final in map(config.trials, config.cells()):
-            self.left += search * config.expected_search_epochs() + final * config.epochs
+        for each in config.cells():
+            search, final = config.trials(each)
+            self.left += search * config.expected_search_epochs() + final * config.of(each).epochs
         self.began = self.first_epoch = time.monotonic()
         self.live: Live | None = None
 

@@ -11,7 +11,7 @@ import yaml
 
 from search_spaces import pick
 from study.config import StudyConfig, make
-from study.presets import PRESETS, SMOKE
+from study.presets import PRESETS, shrink
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def resolve(source: str, *, sets: Sequence[str] = (), smoke: bool = False, name:
     origins = dict.fromkeys(values, origin)
     layers: list[tuple[dict[str, Any], str]] = []
     if smoke:
-        layers.append((SMOKE | {"name": f"{values.get('name', source)}-smoke"}, "--smoke"))
+        layers.append((shrink(values) | {"name": f"{values.get('name', source)}-smoke"}, "--smoke"))
     if name:
         layers.append(({"name": name}, "--name"))
     for layer, origin in layers:

@@ -181,7 +181,7 @@ class Coordinate:
     about = "the thesis's sweep: one parameter after the other over its whole grid, the best value kept for the next"
 
     def __init__(self, space: Space, *, first: Setting, trials: int, seed: int) -> None:
-        self.levels = {key: param.levels() for key, param in space.items()}
+        self.levels = _swept(space)
         self.left = list(self.levels)  # parameters not swept yet
         self.best: tuple[float, int, Setting] = (-math.inf, 0, first)  # score, minus its number, setting
         self.running: dict[str, tuple[int, Setting]] = {}
@@ -191,9 +191,9 @@ class Coordinate:
 
     @staticmethod
     def trials(space: Space, *, first: Setting, budget: int) -> int:
-        sizes = [len(param.levels()) for param in space.values()]
-        swept = any(first[key] in param.levels() for key, param in list(space.items())[:1])
-        return sum(sizes) + (not swept)
+        levels = _swept(space)
+        begins = any(first[key] in values for key, values in list(levels.items())[:1])  # the published setting is part of a sweep
+        return sum(map(len, levels.values())) + (not begins)
 
     def suggest(self, trial_id: str) -> Setting | None:
         if not self.waiting and not self.running:
@@ -216,6 +216,11 @@ class Coordinate:
         number, setting = self.running.pop(trial_id)
         if score is not None and (score, -number) > self.best[:2]:
             self.best = score, -number, setting
+
+
+def _swept(space: Space) -> dict[str, tuple[Value, ...]]:
+    """The levels of every parameter that has more than one."""
+    return {key: param.levels() for key, param in space.items() if len(param.levels()) > 1}
 
 
 STRATEGIES: dict[str, type[Strategy]] = {

@@ -1,8 +1,8 @@
-"""A plan counts right and estimates from real training."""
+"""A plan counts right."""
 
 from __future__ import annotations
 
-from study.planning import estimate, plan_cells
+from study.planning import plan_cells, totals
 from tests.conftest import MakeConfig
 
 
@@ -10,9 +10,23 @@ def test_trials_and_epochs_are_counted(config: MakeConfig) -> None:
     cells = {cell.label: cell for cell in plan_cells(config(search_trials=8, reproductions=3, epochs=8, grace=2, reduction=2))}
     searched, default = cells["triplet/fixed_validation"], cells["triplet/default"]
     assert (searched.search_trials, searched.final_trials) == (8, 3)
-    assert searched.epochs == (8 * 4 + 3 * 8, 8 * 8 + 3 * 8)
+    assert searched.epochs == searched.model_epochs == (8 * 4 + 3 * 8, 8 * 8 + 3 * 8)
     assert (default.search_trials, default.final_trials, default.epochs) == (0, 3, (24, 24))
     assert (searched.rule, default.rule) == ("selected-on-validation", "best-on-test")
+
+
+def test_the_models_of_folds_are_counted_and_a_refit_has_one(config: MakeConfig) -> None:
+    study = config(losses=["triplet"], protocols=["k_fold:5"], search_trials=4, reproductions=2, epochs=2, grace=2, refit=True)
+    (cell,) = plan_cells(study)
+    assert (cell.models, cell.search_trials, cell.final_trials) == (5, 4, 2 * 2)
+    assert cell.epochs == (8 * 2, 8 * 2)
+    assert cell.model_epochs == ((4 * 2 + 2 * 2) * 5 + 2 * 2,) * 2
+    assert totals(study, [cell])["model_epochs"] == [64, 64]
+
+
+def test_a_cell_with_epochs_of_its_own_is_counted_with_them(config: MakeConfig) -> None:
+    study = config(losses=["triplet", "contrastive"], protocols=["default"], where=[{"loss": "triplet", "epochs": 7}])
+    assert [cell.epochs for cell in plan_cells(study)] == [(2 * 7,) * 2, (2 * 2,) * 2]
 
 
 def test_the_first_settings_start_with_the_published_one(config: MakeConfig) -> None:
@@ -22,10 +36,8 @@ def test_the_first_settings_start_with_the_published_one(config: MakeConfig) -> 
         assert len(plan.first_settings) == (3 if plan.search_trials else 1)
 
 
-def test_twice_the_epochs_cost_more_and_more_slots_cost_less(config: MakeConfig) -> None:
-    changes = {"losses": ["contrastive"], "protocols": ["fixed_validation"], "steps_per_epoch": 2000}
-    short, long = (estimate(config(**changes, epochs=epochs), slots=1) for epochs in (2, 8))
-    assert long["seconds"][1] > 2 * short["seconds"][1]
-    assert estimate(config(**changes, epochs=8), slots=8)["seconds"][1] < long["seconds"][1] / 2
-    assert short["seconds"][0] <= short["seconds"][1]
-    assert short["disk_bytes"] > 0
+def test_a_sweep_of_fewer_levels_keeps_the_ends_of_each_grid(config: MakeConfig) -> None:
+    study = config(losses=["multi_similarity"], strategy="coordinate", grid_levels=3)
+    levels = {key: param.levels() for key, param in study.space("multi_similarity").items()}
+    assert levels == {"loss.margin": (0, 0.5, 1), "loss.alpha": (2, 50, 100), "loss.beta": (2, 50, 100), "loss.epsilon": (0, 0.5, 1)}
+    assert study.trials(study.cells()[1])[0] == 4 * 3

@@ -1,16 +1,102 @@
-"""Every preset plans what its experiment says."""
+"""Every preset plans what its experiment says: counts by hand, and values from its source."""
+
+from typing import Any
 
 import pytest
 
-from study.config import make
-from study.presets import PRESETS, SMOKE, quickstart
+from search_spaces import LOSSES
+from study.config import StudyConfig, make
+from study.planning import plan_cells, totals
+from study.presets import PRESETS, SMOKE, quickstart, shrink
+from study.sources import resolve
+from trainables.contract import Cell
+
+# (cells, search trials, final trials, baselines, epochs expected, epochs at most)
+COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
+    # 4 losses x 2 protocols; 8 trials of 2 + 2/2 + 4/4 = 4 of 8 epochs in the 4 searched cells; 3 seeds; pixels, and 3 untrained
+    "quickstart": (4 * 2, 4 * 8, 8 * 3, 1 + 3, 32 * 4 + 24 * 8, (32 + 24) * 8),
+    # 10 losses x 3 networks x 4 sizes x 3 datasets, one run each; baselines per dataset: pixels, and 3 networks x 4 sizes
+    "thesis_default": (10 * 3 * 4 * 3, 0, 360, 3 * (1 + 3 * 4), 360 * 100, 360 * 100),
+    # 4 ratios, one loss
+    "thesis_split_ratio": (4, 0, 4, 2, 4 * 100, 4 * 100),
+    # 3 losses; a trial holds all ten models
+    "thesis_cross_validation": (3, 0, 3, 2, 3 * 100, 3 * 100),
+    # 3 losses x 2 protocols; table 15: margin 11, alpha 50, beta 50, epsilon 11; 11, 50, 10, 10, 11; 11, 50
+    "thesis_fixed_validation": (
+        3 * 2,
+        (11 + 50 + 50 + 11) + (11 + 50 + 10 + 10 + 11) + (11 + 50),
+        6,
+        2,
+        275 * 20 + 6 * 100,
+        275 * 20 + 6 * 100,
+    ),
+    # 34 losses x 2 protocols; 50 trials in each searched cell, of 20 epochs, stopping at 5 and 10: 5 + 5/2 + 10/4 = 10; 3 seeds
+    "fixed_validation_all": (34 * 2, 34 * 50, 68 * 3, 1 + 3, 1700 * 10 + 204 * 100, 1700 * 20 + 204 * 100),
+    # 11 losses x 3 datasets
+    "thesis_own_loss": (11 * 3, 0, 33, 3 * 2, 33 * 100, 33 * 100),
+    # 14 losses x 3 datasets; 50 trials and 10 reproductions; stopping at 25, 50, 100 of 200: 25 + 25/2 + 50/4 + 100/8 = 62.5
+    "reality_check": (14 * 3, 42 * 50, 42 * 10, 3 * (1 + 10), 42 * 50 * 125 // 2 + 420 * 200, 2100 * 200 + 420 * 200),
+    # 6 experiments with ResNet18, 4 with ResNet34; 20 epochs, 60 for two of them; pixels and two networks
+    "triplet_report": (6 + 4, 0, 10, 3, 8 * 20 + 2 * 60, 8 * 20 + 2 * 60),
+    # 4 losses x 2 datasets
+    "generalization": (4 * 2, 0, 8, 2 * 2, 8 * 40, 8 * 40),
+}
+# The same with --smoke, where the default protocol has no search: (cells, search trials, final trials, baselines)
+SMOKE_COUNTS: dict[str, tuple[int, int, int, int]] = {
+    "quickstart": (8, 4 * 2, 8 * 2, 1 + 2),
+    "thesis_default": (10, 0, 10, 2),
+    "thesis_split_ratio": (4, 0, 4, 2),
+    "thesis_cross_validation": (3, 0, 3, 2),
+    # both ends of 4, 5 and 2 grids, and the published setting of each, whose margin is at no end
+    "thesis_fixed_validation": (6, 2 * 4 + 2 * 5 + 2 * 2 + 3, 6, 2),
+    "fixed_validation_all": (68, 34 * 2, 68, 2),
+    "thesis_own_loss": (11, 0, 11, 2),
+    "reality_check": (14, 14 * 2, 14, 2),
+    "triplet_report": (1, 0, 1, 2),
+    "generalization": (4, 0, 4, 2),
+}
+
+
+def counted(config: StudyConfig) -> tuple[int, ...]:
+    found = totals(config, plan_cells(config))
+    return (found["cells"], found["search_trials"], found["final_trials"], found["baseline_trials"], *found["epochs"])
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_preset_is_valid_alone_and_with_smoke_and_says_what_it_is(name: str) -> None:
+def test_every_preset_is_valid_alone_and_says_what_it_is(name: str) -> None:
     assert make(PRESETS[name]()).name == name
-    make(PRESETS[name]() | SMOKE)
     assert PRESETS[name].__doc__
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_plans_the_counts_that_a_hand_gets(name: str) -> None:
+    assert counted(make(PRESETS[name]())) == COUNTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_smoke_study_is_small_and_keeps_every_loss_and_rule(name: str) -> None:
+    whole, smoke = make(PRESETS[name]()), resolve(name, smoke=True).config
+    assert counted(smoke)[:4] == SMOKE_COUNTS[name]
+    assert smoke.dataset == ("sketches",)
+    assert smoke.backbone == ("tiny",)
+    assert {loss.partition("@")[0] for loss in whole.losses} == set(smoke.losses)
+    assert [whole.protocol(each).rule for each in whole.protocols] == [smoke.protocol(each).rule for each in smoke.protocols]
+    assert all(plan.epochs[1] <= 2 * (plan.search_trials + plan.final_trials) for plan in plan_cells(smoke))
+    assert all(len(smoke.splits("sketches", each)) <= 2 for each in smoke.protocols)
+
+
+def test_a_smoke_study_keeps_a_tag_that_has_settings_of_its_own_and_merges_the_rest() -> None:
+    values = {"losses": "triplet@a, triplet@b, triplet", "protocols": ["k_fold:10", "k_fold:5", "k_fold"], "settings": {"triplet@b": {}}}
+    small = shrink(values)
+    assert small["losses"] == ["triplet", "triplet@b"]
+    assert small["protocols"] == ["k_fold:2", "k_fold"]
+    assert small["folds"] == 2
+    assert "losses" not in shrink({"losses": ["triplet"], "protocols": ["default"]})
+
+
+@pytest.mark.parametrize(("cells", "own", "reproductions"), [(8, 3, 2), (9, 3, 1), (1, 1, 1)])
+def test_a_smoke_study_repeats_its_final_trials_if_it_has_few(cells: int, own: int, reproductions: int) -> None:
+    assert shrink({"losses": list(LOSSES)[:cells], "protocols": ["default"], "reproductions": own})["reproductions"] == reproductions
 
 
 def test_quickstart_is_the_comparison_that_the_readme_promises() -> None:
@@ -22,3 +108,87 @@ def test_quickstart_is_the_comparison_that_the_readme_promises() -> None:
     assert config.search_trials >= 8
     assert config.epochs >= 8
     assert len(config.rungs()) >= 2
+
+
+def value(config: StudyConfig, key: str, **axes: Any) -> set[Any]:
+    """Of all cells with these names."""
+    cells = [cell for cell in config.cells() if all(getattr(cell, axis) == name for axis, name in axes.items())]
+    return {getattr(config.of(cell), key) for cell in cells}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "backbone", "rate", "step", "gamma", "batch"),
+    [("cub200", "resnet50", 1e-4, 5, 0.1, 100), ("cub200", "googlenet", 1e-4, 10, 0.1, 180),
+     ("cars196", "bn_inception", 1e-4, 20, 0.1, 180), ("sop", "resnet50", 6e-4, 10, 0.25, 100), ("sop", "bn_inception", 6e-4, 20, 0.25, 180)],
+)  # fmt: skip
+def test_the_thesis_trains_as_its_table_3_says(dataset: str, backbone: str, rate: float, step: int, gamma: float, batch: int) -> None:
+    config = make(PRESETS["thesis_default"]())
+    place = {"dataset": dataset, "backbone": backbone}
+    assert value(config, "learning_rate", **place) == {rate}
+    assert value(config, "lr_step", **place) == {step}
+    assert value(config, "lr_gamma", **place) == {gamma}
+    assert value(config, "batch_size", **place) == {batch}
+    assert value(config, "epochs", **place) == {100}
+
+
+def test_the_thesis_has_the_values_of_its_table_4() -> None:
+    config = make(PRESETS["thesis_own_loss"]())
+    assert config.published("margin") == {"loss.margin": 0.5, "loss.beta": 1.2, "loss.weights_lr": 5e-5}
+    soft = config.published("soft_triple")
+    assert (soft["loss.margin"], soft["loss.alpha"], soft["loss.weights_lr"], soft["loss.tau"]) == (0.1, 20, 1e-4, 0.2)
+    assert soft["loss.gamma"] == 0.1  # it prints the inverse
+    assert config.published("proxy_nca") == {"loss.weights_lr": 1e-5}
+
+
+def test_the_ratios_of_table_14_hold_out_so_many_classes() -> None:
+    config = make(PRESETS["thesis_split_ratio"]())
+    assert [len(config.splits("cub200", name)[0].select) for name in config.protocols] == [30, 20, 10, 5]
+
+
+def test_cross_validation_has_ten_models_and_searches_nothing() -> None:
+    config = make(PRESETS["thesis_cross_validation"]())
+    assert [plan.models for plan in plan_cells(config)] == [10, 10, 10]
+    assert totals(config, plan_cells(config))["model_epochs"] == [3 * 100 * 10] * 2
+
+
+def test_only_what_table_15_lists_is_swept() -> None:
+    config = make(PRESETS["thesis_fixed_validation"]())
+    swept = {loss: [key for key, param in config.space(loss).items() if len(param.levels()) > 1] for loss in config.losses}
+    assert swept["soft_triple"] == ["loss.margin", "loss.alpha", "loss.gamma", "loss.tau", "loss.weights_lr"]
+    assert swept["proxy_anchor"] == ["loss.margin", "loss.alpha"]
+    assert config.space("soft_triple")["loss.centers"].levels() == (10,)
+
+
+def test_the_reality_check_has_32_classes_of_one_image_or_8_of_four() -> None:
+    config = make(PRESETS["reality_check"]())
+    kinds = {cell: config.of(cell) for cell in config.cells()}
+    classification = {cell.loss for cell, own in kinds.items() if own.images_per_class == 1}
+    assert classification == {"proxy_nca_pml", "normalized_softmax", "cosface", "arcface", "soft_triple"}
+    assert {(own.batches, own.batch_size, own.images_per_class) for own in kinds.values()} == {(None, 32, 4), ("balanced", 32, 1)}
+    folds = config.splits("cub200", config.protocols[0])
+    assert [(fold.select[0], fold.select[-1]) for fold in folds] == [(0, 24), (25, 49), (50, 74), (75, 99)]
+    assert config.of(config.cells()[0]).look("cub200", "bn_inception").image_size == 227
+
+
+def test_the_triplet_report_has_its_six_experiments() -> None:
+    config = make(PRESETS["triplet_report"]())
+    cells = {(cell.backbone, cell.loss[-1]): config.of(cell) for cell in config.cells()}
+    assert {number for backbone, number in cells if backbone == "resnet34"} == set("1234")
+    # 32 triplets are 96 images; each of CUB's 5,864 train images is an anchor once: ceil(5864 / 32) steps.
+    third, sixth = cells["resnet34", "3"], cells["resnet18", "6"]
+    assert (third.epochs, third.learning_rate, third.batch_size, third.steps_per_epoch) == (20, 0.001, 3 * 64, 92)
+    assert (sixth.epochs, sixth.learning_rate, sixth.batch_size, sixth.steps_per_epoch) == (60, 0.001, 3 * 64, 92)
+    assert cells["resnet18", "2"].learning_rate == 0.002
+    assert cells["resnet18", "1"].steps_per_epoch == 184
+
+
+def test_generalization_keeps_what_train_recall_needs_and_measures_both_layers() -> None:
+    config = make(PRESETS["generalization"]())
+    assert config.keep_embeddings == "all"
+    assert {"recall_at_1", "pooled_recall_at_1"} <= set(config.metrics)
+    assert config.look("cub200", "resnet18").image_size == 256
+
+
+def test_smoke_replaces_every_place_where_a_study_may_name_its_own_data() -> None:
+    assert {"dataset", "data_root", "train_classes", "test_classes", "exclude", "split_file", "where", "leave_out"} <= SMOKE.keys()
+    assert Cell("sketches", "tiny", 16, "triplet", "default") in resolve("quickstart", smoke=True).config.cells()

@@ -9,6 +9,7 @@ from study.commands import Name, Sets, Smoke, Source, one_sentence
 from study.config import StudyConfig
 from study.sources import resolve
 
+WIDTH = 100  # of the column of values; longer ones push their origin to the right
 app = typer.Typer(help="Show a study's effective config, or all keys.", no_args_is_help=True)
 
 
@@ -17,15 +18,24 @@ def show(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
     """Print the effective config as YAML that `run` accepts; each line says where its value comes from."""
     with one_sentence():
         resolved = resolve(source, sets=sets, smoke=smoke, name=name)
-    lines = [(f"{key}: {_flow(value)}", resolved.origins[key]) for key, value in resolved.config.model_dump(mode="json").items()]
-    width = max(len(text) for text, _ in lines)
+    lines = [line for key, value in resolved.config.model_dump(mode="json").items() for line in _lines(key, value, resolved.origins[key])]
+    width = min(WIDTH, max(len(text) for text, origin in lines if origin))
     for text, origin in lines:
-        print(f"{text:<{width}}  # {origin}")
+        print(f"{text:<{width}}  # {origin}" if origin else text)
+
+
+def _lines(key: str, value: Any, origin: str) -> list[tuple[str, str]]:
+    """Text and origin; the entries of where and leave_out and the settings of each loss have lines of their own."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [(f"{key}:", origin), *((f"  - {_flow(entry)}", "") for entry in value)]
+    if isinstance(value, dict) and value:
+        return [(f"{key}:", origin), *((f"  {name}: {_flow(part)}", "") for name, part in value.items())]
+    return [(f"{key}: {_flow(value)}", origin)]
 
 
 def _flow(value: Any) -> str:
     """A value as YAML on one line."""
-    return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("...\n").strip()
+    return yaml.safe_dump(value, default_flow_style=True, width=100_000, sort_keys=False).removesuffix("...\n").strip()
 
 
 @app.command("keys")

@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from search_spaces import text
 from study.commands import Json, Name, Sets, Smoke, Source, one_sentence
@@ -10,59 +12,77 @@ from study.preflight import check_place
 from study.sources import resolve
 from trainables.fetch import home
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from study.planning import CellPlan
+
 
 def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None, as_json: Json = False) -> None:  # noqa: B006
     """Count cells, trials and epochs; estimate time and disk; show the first settings of every cell."""
     with one_sentence():
         config = resolve(source, sets=sets, smoke=smoke, name=name).config
         check_place(config)
-    from study.planning import estimate, plan_cells
+    from study.costs import estimate
+    from study.planning import plan_cells, totals
 
     with one_sentence():
         cells = plan_cells(config)
-        cost = estimate(config, slots=config.slots or max(1, (os.cpu_count() or 1) // config.workers))
-    totals = {
-        "name": config.name,
-        "cells": len(cells),
-        "search_trials": sum(cell.search_trials for cell in cells),
-        "final_trials": sum(cell.final_trials for cell in cells),
-        "baseline_trials": len(config.baseline_cells()),
-        "epochs": [sum(cell.epochs[i] for cell in cells) for i in (0, 1)],
-        "rungs": config.rungs(),
-        "estimate": cost,
-    }
+        cost = estimate(config, cells, slots=config.slots or max(1, (os.cpu_count() or 1) // config.workers))
+    found = totals(config, cells)
     if as_json:
-        print(json.dumps(totals | {"plan": [asdict(cell) for cell in cells]}, indent=1))
+        print(json.dumps(found | {"estimate": cost, "plan": [asdict(cell) for cell in cells]}, indent=1))
         return
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False)
-    for column, side in (("cell", "left"), ("search trials", "right"), ("final trials", "right"), ("epochs", "right")):
-        table.add_column(column, justify=side, overflow="fold")  # type: ignore[arg-type]
-    for cell in cells:
-        table.add_row(cell.label, str(cell.search_trials), str(cell.final_trials), _span(cell.epochs))
-    console.print(table)
-    console.print("\nFirst settings (the first is the published one; later ones depend on results, so only a few can be shown)")
-    for cell in (cell for cell in cells if cell.search_trials):
-        for number, setting in enumerate(cell.first_settings):
-            shown = "  ".join(f"{key.removeprefix('loss.')}={text(value)}" for key, value in setting.items())
-            console.print(f"{'' if number else cell.label:<30}  {shown}", soft_wrap=True, markup=False)
+    _print_cells(console, cells)
+    stopping = f"; early stopping at epochs {found['rungs']}" if found["search_trials"] and found["rungs"] else ""
+    models = f" ({_span(found['model_epochs'])} of single models)" if found["model_epochs"] != found["epochs"] else ""
     console.print(
-        f"\n{totals['cells']} cells, {totals['search_trials']} search trials, {totals['final_trials']} final trials, "
-        f"{totals['baseline_trials']} baselines, {_span(totals['epochs'])} epochs; early stopping at epochs {config.rungs()}."  # type: ignore[arg-type]
+        f"\n{found['cells']:,} cells, {found['search_trials']:,} search trials, {found['final_trials']:,} final trials, "
+        f"{found['baseline_trials']:,} baselines, {_span(found['epochs'])} epochs{models}{stopping}.",
+        soft_wrap=True,
     )
-    if cost["unknown"]:
-        console.print(f"Time not known yet. {cost['unknown']}", soft_wrap=True)
-    else:
-        low, high = (seconds / 60 for seconds in cost["seconds"])
-        console.print(f"About {low:.1f} to {high:.1f} minutes on {cost['slots']} slots, and {cost['disk_bytes'] / 1e6:.0f} MB of disk.")
-    if cost["cache_bytes"]:
-        console.print(f"Decoded images take {cost['cache_bytes'] / 1e9:.2f} GB in {home()}.", soft_wrap=True)
+    _print_cost(console, cost)
     for notice in config.notices():
         console.print(notice, style="yellow", soft_wrap=True)
 
 
-def _span(pair: list[int] | tuple[int, int]) -> str:
-    return f"{pair[0]}" if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
+def _print_cells(console: "Console", cells: "Sequence[CellPlan]") -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column, side in (("cell", "left"), ("search trials", "right"), ("final trials", "right"), ("models", "right"), ("epochs", "right")):
+        table.add_column(column, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for cell in cells:
+        table.add_row(cell.label, str(cell.search_trials), str(cell.final_trials), str(cell.models), _span(cell.epochs))
+    console.print(table)
+    searched = [cell for cell in cells if cell.search_trials]
+    if searched:
+        console.print("\nFirst settings (the first is the published one; later ones depend on results, so only a few can be shown)")
+    for cell in searched:
+        for number, setting in enumerate(cell.first_settings):
+            shown = "  ".join(f"{key.removeprefix('loss.')}={text(value)}" for key, value in setting.items())
+            console.print(f"{'' if number else cell.label:<30}  {shown}", soft_wrap=True, markup=False)
+
+
+def _print_cost(console: "Console", cost: dict[str, Any]) -> None:
+    if cost["unknown"]:
+        console.print(f"Time not known yet. {cost['unknown']}", soft_wrap=True)
+    else:
+        (low, high), hours = (seconds / 60 for seconds in cost["seconds"]), cost["accelerator_hours"]
+        wall = f"{low:.1f} to {high:.1f} minutes" if high < 180 else f"{low / 60:.1f} to {high / 60:.1f} hours"
+        console.print(f"About {wall} on {cost['slots']} slots: {hours[0]:.2f} to {hours[1]:.2f} hours of one {cost['device']}.")
+    if cost["disk_bytes"] is not None:
+        console.print(f"Up to {_size(cost['disk_bytes'])} of disk.")
+    if cost["cache_bytes"]:
+        console.print(f"Decoded images take {_size(cost['cache_bytes'])} in {home()}.", soft_wrap=True)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
+
+
+def _span(pair: Sequence[int]) -> str:
+    return f"{pair[0]:,}" if pair[0] == pair[1] else f"{pair[0]:,} to {pair[1]:,}"

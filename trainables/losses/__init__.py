@@ -1,6 +1,6 @@
 """Loss builders by name: each takes exactly what its card lists."""
 
-from search_spaces import find_own, pick
+from search_spaces import find_own, pick, untagged
 from trainables.losses import classification, nca, pair, proxy, triplet
 from trainables.losses.objective import Builder, Objective
 
@@ -15,7 +15,7 @@ BUILDERS: dict[str, Builder] = {
 
 def find_builder(name: str) -> Builder:
     """Ours, or that of a loss of your own: package.module:NAME."""
-    return find_own(name).build if ":" in name else pick(BUILDERS, name, "loss")
+    return find_own(name).build if ":" in name else pick(BUILDERS, untagged(name), "loss")
 
 
 __all__ = ["BUILDERS", "Objective", "find_builder"]

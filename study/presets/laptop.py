@@ -1,6 +1,5 @@
-"""Presets: one function per experiment, each returning the values of a study."""
+"""The preset that runs on a laptop."""
 
-from collections.abc import Callable
 from typing import Any
 
 from search_spaces.training import EMBEDDING_SIZE, IMAGES_PER_CLASS, SKETCHES_BATCH, SKETCHES_LEARNING_RATE, WEIGHT_DECAY
@@ -36,30 +35,3 @@ def quickstart() -> dict[str, Any]:
         "max_shift": 1,
         "flip": False,
     }
-
-
-# What --smoke puts in place of a study's own values: every part of the road, in seconds.
-SMOKE: dict[str, Any] = {
-    "dataset": ["sketches"],
-    "data_root": None,
-    "train_classes": [],
-    "test_classes": [],
-    "exclude": [],
-    "backbone": ["tiny"],
-    "weights": "none",
-    "pooling": "grid",
-    "image_size": None,
-    "embedding_size": [16],
-    "search_trials": 2,
-    "search_epochs": None,
-    "grace": 1,
-    "reduction": 2,
-    "reproductions": 2,
-    "epochs": 2,
-    "warm_up": 0,
-    "steps_per_epoch": 2,
-    "batch_size": 20,
-    "images_per_class": 2,
-}
-
-PRESETS: dict[str, Callable[[], dict[str, Any]]] = {"quickstart": quickstart}

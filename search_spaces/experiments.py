@@ -1,0 +1,128 @@
+"""What the sources' experiments consist of: losses, networks, sizes, schedules and budgets, each with its source."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from search_spaces.own import find_card
+from search_spaces.space import Value
+
+Values = Mapping[str, Any]
+
+# The thesis, section 3.2: oldest first, as in tables 6 to 10.
+THESIS_DATASETS = ("cub200", "cars196", "sop")
+THESIS_BACKBONES = ("resnet50", "bn_inception", "googlenet")
+THESIS_SIZES = (64, 128, 512, 1024)
+THESIS_LOSSES = (
+    "contrastive", "triplet", "lifted_structure", "n_pair", "proxy_nca", "margin", "arcface", "multi_similarity",
+    "soft_triple", "proxy_anchor",
+)  # fmt: skip
+THESIS_OWN = "thesis_loss_2"  # section 6: tables 17 to 19 are of the second variation
+# Section 5: everything on CUB with BNInception and 512 dimensions, for the first three of its tournament (table 11).
+THESIS_TOP = ("multi_similarity", "soft_triple", "proxy_anchor")
+THESIS_RATIOS = (0.3, 0.2, 0.1, 0.05)  # table 14: shares of the train classes held out
+THESIS_RATIO_LOSS = "multi_similarity"  # table 14
+THESIS_RATIO = 0.1  # of tables 15 and 16
+THESIS_FOLDS = 10  # section 5.1, drawn at random
+
+# Section 3.4. Weight decay, frozen batch norm, warm-up, pooling and clipping are its code's: the text prints none of them.
+THESIS_TRAINING: Values = {
+    "epochs": 100,
+    "optimizer": "adamw",
+    "weight_decay": 1e-4,
+    "images_per_class": 5,
+    "weights": "imagenet",
+    "pooling": "gap+gmp",
+    "freeze_bn": True,
+    "warm_up": 1,
+    "clip_value": 10.0,
+}
+# Table 3, and the batch sizes of section 3.4.
+THESIS_SCHEDULES: Mapping[tuple[str, str], Values] = {
+    ("cub200",  "resnet50"):     {"learning_rate": 1e-4, "lr_step": 5,  "lr_gamma": 0.1,  "batch_size": 100},
+    ("cub200",  "bn_inception"): {"learning_rate": 1e-4, "lr_step": 10, "lr_gamma": 0.1,  "batch_size": 180},
+    ("cub200",  "googlenet"):    {"learning_rate": 1e-4, "lr_step": 10, "lr_gamma": 0.1,  "batch_size": 180},
+    ("cars196", "resnet50"):     {"learning_rate": 1e-4, "lr_step": 10, "lr_gamma": 0.1,  "batch_size": 100},
+    ("cars196", "bn_inception"): {"learning_rate": 1e-4, "lr_step": 20, "lr_gamma": 0.1,  "batch_size": 180},
+    ("cars196", "googlenet"):    {"learning_rate": 1e-4, "lr_step": 20, "lr_gamma": 0.1,  "batch_size": 180},
+    ("sop",     "resnet50"):     {"learning_rate": 6e-4, "lr_step": 10, "lr_gamma": 0.25, "batch_size": 100},
+    ("sop",     "bn_inception"): {"learning_rate": 6e-4, "lr_step": 20, "lr_gamma": 0.25, "batch_size": 180},
+    ("sop",     "googlenet"):    {"learning_rate": 6e-4, "lr_step": 20, "lr_gamma": 0.25, "batch_size": 180},
+}  # fmt: skip
+# Our choice: the thesis says only that search trials do not run till full convergence, and that its best loss needs less than 20 epochs.
+THESIS_SEARCH_EPOCHS = 20
+
+
+def thesis_settings(losses: Iterable[str]) -> dict[str, dict[str, Value]]:
+    """Table 4 where it differs from the papers. SoftTriple's gamma does not: the thesis prints its inverse."""
+    found: dict[str, dict[str, Value]] = {}
+    for loss in losses:
+        for key, param in find_card(loss).params.items():
+            if param.thesis not in (None, param.paper) and (loss, key) != ("soft_triple", "gamma"):
+                found.setdefault(loss, {})[key] = param.thesis
+    return found
+
+
+# The reality check, "Fair comparisons and reproducibility" and "Hyperparameter search via cross validation". Its tables, top to bottom.
+REALITY_DATASETS = ("cub200", "cars196", "sop")
+REALITY_LOSSES = (
+    "contrastive_euclidean", "triplet_euclidean", "nt_xent", "proxy_nca_pml", "margin", "margin_per_class", "normalized_softmax",
+    "cosface", "arcface", "fast_ap", "snr_contrastive", "multi_similarity_no_miner", "multi_similarity", "soft_triple",
+)  # fmt: skip
+REALITY_FOLDS, REALITY_SEARCH_TRIALS, REALITY_REPRODUCTIONS = 4, 50, 10  # folds consecutive
+REALITY_TRAINING: Values = {
+    "embedding_size": [128],
+    "batch_size": 32,
+    "images_per_class": 4,  # C = 8, M = 4
+    "optimizer": "rmsprop",
+    "learning_rate": 1e-6,
+    "weight_decay": 1e-4,  # its code's
+    "weights": "imagenet",
+    "pooling": "gap",
+    "freeze_bn": True,
+    "image_size": 227,
+    "cache_size": 256,
+    "center_crop": 227 / 256,
+    "crop": "resized",
+    "crop_scale": [0.16, 1.0],  # its code's share of the area; its text says sides of 40 to 256 pixels
+    "crop_ratio": [3 / 4, 4 / 3],
+    "flip": True,
+    "steps_per_epoch": 100,  # its code's
+}
+REALITY_CLASSIFICATION: Values = {"batches": "balanced", "images_per_class": 1}  # C = 32, M = 1
+# Our choice: its code trains for 1,000 such epochs at most and stops each run by patience, which a fixed number cannot copy.
+REALITY_EPOCHS = 200
+
+# The triplet report, section II. A batch is one of triplets, three images each; every train image of CUB is an anchor once per epoch.
+TRIPLET_IMAGES = 5_864
+TRIPLET_EXPERIMENTS: Mapping[int, Values] = {
+    1: {"epochs": 20, "learning_rate": 0.001, "triplets": 32},
+    2: {"epochs": 20, "learning_rate": 0.002, "triplets": 32},
+    3: {"epochs": 20, "learning_rate": 0.001, "triplets": 64},
+    4: {"epochs": 20, "learning_rate": 0.002, "triplets": 64},
+    5: {"epochs": 60, "learning_rate": 0.001, "triplets": 32},
+    6: {"epochs": 60, "learning_rate": 0.001, "triplets": 64},
+}
+TRIPLET_EXTENDED = (5, 6)  # with ResNet18 only
+TRIPLET_SIZE = 128  # our choice: the report prints none
+
+# The generalisation paper, sections 2.1 and 2.2.
+GENERALIZATION_DATASETS = ("cars196", "cub200")
+GENERALIZATION_LOSSES = ("batch_all_nca", "n_pair_nca", "semi_hard_negative_nca", "easy_positive_semi_hard_negative")
+GENERALIZATION_TRAINING: Values = {
+    "backbone": ["resnet18"],
+    "embedding_size": [64],
+    "batch_size": 128,
+    "optimizer": "sgd",
+    "weights": "imagenet",
+    "pooling": "gap",
+    "image_size": 256,
+    "cache_size": 256,
+    "center_crop": 1.0,
+    "crop": "shifted",  # random crops of the image padded by 10 pixels
+    "max_shift": 10,
+    "flip": True,
+}
+# Our choice: the paper prints no learning rate, schedule, epochs, momentum or images per class (momentum 0: the code of easy positives).
+GENERALIZATION_OURS: Values = {
+    "epochs": 40, "learning_rate": 0.01, "lr_step": 20, "lr_gamma": 0.1, "momentum": 0.0, "weight_decay": 0.0, "images_per_class": 4,
+}  # fmt: skip

@@ -1,0 +1,31 @@
+"""Presets: one function per experiment, each returning the values of a study."""
+
+from collections.abc import Callable
+from typing import Any
+
+from study.presets.laptop import quickstart
+from study.presets.papers import generalization, reality_check, triplet_report
+from study.presets.smoke import SMOKE, shrink
+from study.presets.thesis import (
+    fixed_validation_all,
+    thesis_cross_validation,
+    thesis_default,
+    thesis_fixed_validation,
+    thesis_own_loss,
+    thesis_split_ratio,
+)
+
+PRESETS: dict[str, Callable[[], dict[str, Any]]] = {
+    "quickstart": quickstart,
+    "thesis_default": thesis_default,
+    "thesis_split_ratio": thesis_split_ratio,
+    "thesis_cross_validation": thesis_cross_validation,
+    "thesis_fixed_validation": thesis_fixed_validation,
+    "fixed_validation_all": fixed_validation_all,
+    "thesis_own_loss": thesis_own_loss,
+    "reality_check": reality_check,
+    "triplet_report": triplet_report,
+    "generalization": generalization,
+}
+
+__all__ = ["PRESETS", "SMOKE", "quickstart", "shrink"]

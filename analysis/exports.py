@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.decomposition import Decomposition, decomposition
+from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.places import AXES
 from analysis.tables import HONEST, METRICS, Beside, Number, Ranking, RankingRow
 from trainables.contract import PEEKING
@@ -72,7 +72,7 @@ def _markdown(ranking: Ranking) -> str:
         header = ["loss", "setup", "beside its own number", "rule", "Recall@1", "MAP@R", "minus its own, Recall@1"]
         lines += ["", *_table(header, [_beside_cells(row, one) for row, one in _beside(ranking)], left=4)]
     if parts := decomposition(ranking):
-        lines += ["", "Recall@1 by setting, train classes and rule:", "", *_parts_table(parts)]
+        lines += ["", f"{STEPS}:", "", *_parts_table(parts)]
     return "\n".join([*lines, "", *(_escaped(f"- {note}") for note in ranking.notes), ""])
 
 

@@ -26,14 +26,13 @@ def notes(finals: pd.DataFrame) -> list[str]:
 
 
 def _peeked(own: pd.DataFrame) -> str:
-    tuned = own["peeks"] & own.get("tuned", pd.Series(False, own.index)).eq(True)
-    return "setting and its epoch were" if tuned.any() else "epoch was"
+    return "setting, its epoch or both were" if _tuned(own[own["peeks"]]) else "epoch was"
 
 
 def _fixed(own: pd.DataFrame) -> str:
     """Which variation the interval contains beside that of test classes and seeds, and which it does not."""
-    honest = own[~own["peeks"]].assign(split=own.get("split", ""))
-    setting = "searched setting" if not _told(honest).empty and _told(honest).any() else "setting"
+    honest = own.assign(split=own.get("split", ""))[~own["peeks"]]
+    setting = "searched setting" if _tuned(honest) else "setting"
     if honest.groupby("loss")["split"].nunique().gt(1).any():
         kept = f"each seed has a split of its own, so the interval contains that, too; the {setting} is held fixed."
     else:
@@ -44,10 +43,9 @@ def _fixed(own: pd.DataFrame) -> str:
     return f"{kept} The models of the {folds} folds share most train classes: they are averaged, not resampled."
 
 
-def _told(trials: pd.DataFrame) -> pd.Series[bool]:
-    """Whether a search chose their settings; nothing of a study from before trials told it."""
-    found: pd.Series[bool] = trials.get("tuned", pd.Series(dtype=object)).dropna().astype(bool)
-    return found
+def _tuned(trials: pd.DataFrame) -> bool:
+    """Whether a search chose some of their settings; trials of older studies do not tell it."""
+    return "tuned" in trials and bool(trials["tuned"].eq(True).any())
 
 
 def _few(seeds: int) -> list[str]:

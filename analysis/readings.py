@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,12 +99,13 @@ def audited(folder: Path, rules: Sequence[str]) -> dict[str, int]:
     path = folder / AUDIT
     if not path.exists():
         return {}
-    lines = pd.read_csv(path, dtype=str)
-    strange = sorted(set(lines["rule"].fillna("")) - set(rules)) if "rule" in lines else list(lines.columns)
+    with path.open(newline="") as file:
+        lines = csv.DictReader(file)
+        counts = Counter(line.get("rule") or "nothing" for line in lines)
+        strange = sorted(counts.keys() - set(rules)) if "rule" in (lines.fieldnames or ()) else ["no such column"]
     if strange:
         raise ValueError(
-            f"Every line of {path} names one of the rules {', '.join(rules)}, but there is {', '.join(map(repr, strange))}; "
+            f"Every line of {path} names one of the rules {', '.join(rules)}, but there is {', '.join(strange)}; "
             "put the file back as the study wrote it, or move it away."
         )
-    counts = lines["rule"].value_counts()
-    return {rule: int(counts[rule]) for rule in rules if rule in counts}
+    return {rule: counts[rule] for rule in rules if rule in counts}

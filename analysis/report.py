@@ -14,7 +14,7 @@ import yaml
 
 from analysis import figures
 from analysis.answer import answer
-from analysis.decomposition import Decomposition, decomposition
+from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_frame, ranking_markdown
 from analysis.places import Place, places
 from analysis.readings import audited
@@ -72,6 +72,7 @@ def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, con
         when=_when(trials),
         origin={tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials},
         outcomes=OUTCOMES,
+        steps=STEPS,
         rules={"default": PEEKING, "validation": HONEST},
         readings=_marked(audited(folder, get_args(Rule))),
         # An address may carry a password, and a page is made to be passed on.

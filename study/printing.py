@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.decomposition import Decomposition, decomposition
+from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.readings import PUBLISHED, TUNED_ON_TEST
 from analysis.tables import HONEST, Number, Ranking, RankingRow
 from trainables.contract import PEEKING
@@ -33,7 +33,7 @@ def _print(console: Console, ranking: Ranking) -> None:
     if any(row.beside for row in ranking.rows):
         _show(console, _beside(ranking), "Beside these, never ranked:")
     if parts := decomposition(ranking):
-        _show(console, _parts(parts), "Recall@1 by setting, train classes and rule:")
+        _show(console, _parts(parts), f"{STEPS}:")
     for note in (_setups(ranking), *ranking.notes):
         console.print(Text(note, style="dim"))
 
@@ -50,7 +50,7 @@ def _show(console: Console, table: Table, above: str = "") -> None:
 def _table(*words: str, numbers: tuple[str, ...]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for word in words:
-        table.add_column(word, no_wrap=word in ("rank", "loss"))
+        table.add_column(word, no_wrap=word != "beside")
     for header in numbers:
         table.add_column(header, justify="right", no_wrap=True)
     return table
@@ -63,7 +63,8 @@ def _beside(ranking: Ranking) -> Table:
             setup = "default" if one.setup == "default" else "valid."
             gap = one.difference.get("recall_at_1")
             scores = [_text(one.numbers, metric) for metric in ("recall_at_1", "map_at_r")]
-            cells = [row.loss, f"{setup}, {one.what}", one.numbers["recall_at_1"].rule, *scores, gap.signed() if gap else "-"]
+            rule = one.numbers["recall_at_1"].rule
+            cells = [row.loss, f"{setup}, {one.what}", NARROW.get(rule, rule), *scores, gap.signed() if gap else "-"]
             table.add_row(*(Text(cell) for cell in cells))
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.statistics import Floats, interval
-from analysis.tables import Ranking, RankingRow
+from analysis.tables import Number, Ranking, RankingRow
 
 
 def answer(ranking: Ranking | None, *, tuned: bool) -> list[str]:
@@ -13,6 +13,8 @@ def answer(ranking: Ranking | None, *, tuned: bool) -> list[str]:
     if ranking is None:
         return ["No final trial has finished, so there is nothing to rank."]
     honest = [row for row in ranking.rows if row.rank]
+    if not honest and not any(row.default for row in ranking.rows):
+        return ["No final trial whose number may be ranked has finished, so no loss is."]
     if not honest:
         return ["Only the default setup was run: it chose its epochs on the test classes, so no loss is ranked."]
     return [_first(honest, ranking.worlds, tuned=tuned), *_against_baselines(ranking, honest), *_by_default(ranking)]
@@ -22,7 +24,7 @@ def _first(honest: list[RankingRow], worlds: Mapping[str, Floats], *, tuned: boo
     best, others = honest[0], [row.loss for row in honest[1:]]
     number = best.validation["recall_at_1"]
     span = f"[{100 * number.low:.1f},\u00a0{100 * number.high:.1f}]"  # no line break inside
-    score = f"a test Recall@1 of {number.percent()}\u00a0% {span}"
+    score = f"a test Recall@1 of {number.percent()}\u00a0% {span} ({number.rule})"
     how = "After fair tuning" if tuned else "Without a search and with epochs chosen on held-out classes"
     if not others:
         return f"{how}, {best.loss}, the only loss here, has {score}."
@@ -37,7 +39,7 @@ def _first(honest: list[RankingRow], worlds: Mapping[str, Floats], *, tuned: boo
 def _against_baselines(ranking: Ranking, honest: list[RankingRow]) -> list[str]:
     beaten, said = [], []
     for name, numbers in ranking.baselines.items():
-        baseline = f"{name} ({numbers['recall_at_1'].percent()} %)"
+        baseline = f"{name} ({_with_rule(numbers['recall_at_1'])})"
         short = [row.loss for row in honest if not _ahead(ranking.worlds, row.loss, name)]
         if not short:
             beaten.append(baseline)
@@ -57,10 +59,14 @@ def _by_default(ranking: Ranking) -> list[str]:
     top = max(rows, key=lambda row: row.default["recall_at_1"].value)
     same = "also puts" if top.rank == 1 else "would have put"
     moved = [row.loss for row in paired if row.difference["recall_at_1"].low > 0 or row.difference["recall_at_1"].high < 0]
-    peeked = f"{top.loss} first ({top.default['recall_at_1'].percent()} %)"
+    peeked = f"{top.loss} first ({_with_rule(top.default['recall_at_1'])})"
     return [
         f"The default setup, which peeks, {same} {peeked}; in Recall@1 the setups differ beyond chance for {_listed(moved or ['no loss'])}."
     ]
+
+
+def _with_rule(number: Number) -> str:
+    return f"{number.percent()} %, {number.rule}"
 
 
 def _ahead(worlds: Mapping[str, Floats], one: str, other: str) -> bool:

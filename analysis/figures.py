@@ -17,7 +17,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from analysis.tables import Number, Ranking
+from analysis.places import AXES
+from analysis.tables import HONEST, Number, Ranking
+from trainables.contract import PEEKING, UNTRAINED
 
 # Blue and vermillion of Okabe and Ito: told apart with any colour vision; dashes and hollow markers tell them apart in grey.
 VALIDATION, DEFAULT = "#0072b2", "#d55e00"
@@ -75,7 +77,7 @@ def learning_curves(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> 
         for part, protocol in zip(parts, protocols, strict=True):
             mine = points[points["protocol"] == protocol]
             peeks = bool(mine["peeks"].iloc[0])
-            part.suptitle(_scored_on(peeks), x=0.005, ha="left", fontsize=9.5, fontweight="bold")
+            part.suptitle(_scored_on(peeks, int(mine["folds"].max())), x=0.005, ha="left", fontsize=9.5, fontweight="bold")
             for loss, panel in _panels(part, losses, name=f"curves-{protocol}", x="epoch", y=f"{metric_label(metric)}, %").items():
                 _curve_panel(panel, mine[mine["loss"] == loss], DEFAULT if peeks else VALIDATION, "--" if peeks else "-")
         figure.legend(handles=_curve_legend(points), loc="outside lower left", ncols=3)
@@ -98,7 +100,7 @@ def differences(ranking: Ranking) -> str:
                 _whisker(axes[1], y, row.difference["recall_at_1"], INK)
         styles = cycle([(0, (5, 3)), (0, (1, 2)), (0, (6, 2, 1, 2))])
         for (name, numbers), dashes in zip(ranking.baselines.items(), styles, strict=False):
-            label = f"{name} ({numbers['recall_at_1'].percent()})"
+            label = f"{name} ({numbers['recall_at_1'].percent()}), rule {numbers['recall_at_1'].rule}"
             left.axvline(100 * numbers["recall_at_1"].value, color=INK, linestyle=dashes, linewidth=1, alpha=0.7, label=label)
         left.set_yticks(range(len(rows)), [row.loss for row in rows])
         left.set(ylim=(len(rows) - 0.5, -0.5), title="Test Recall@1, % with 95 % interval")
@@ -108,29 +110,38 @@ def differences(ranking: Ranking) -> str:
         for axis in axes:
             axis.grid(visible=False, axis="y")
         figure.legend(handles=[*_setup_legend(rows), *left.get_legend_handles_labels()[0]], loc="outside lower left", ncols=2)
-        name = f"differences-{ranking.dataset}-{ranking.backbone}-{ranking.embedding_size}"
+        name = f"differences-{ranking.dataset}-{ranking.backbone}-{ranking.embedding_size}-{ranking.protocol}"
         return _svg(figure, name, "Test Recall@1 of each loss under both setups, and the difference")
 
 
-def search(trials: pd.DataFrame) -> str:
-    """A panel per loss: the selection score of each search trial in order, and the best so far; empty without a search."""
-    found = _searched(trials)
+def search(trials: pd.DataFrame, *, peeks: bool = False) -> str:
+    """A panel per loss: the selection score of each search trial in order, and the best so far; empty without a search.
+
+    peeks: the search with test feedback, which is never drawn among the others.
+    """
+    found = _searched(trials[trials["peeks"] == peeks] if len(trials) else trials)
     if found.empty:
         return ""
     losses = list(found["loss"].unique())
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 1.75 * -(-len(losses) // COLUMNS) + 0.6), layout="constrained")
-        for loss, panel in _panels(figure, losses, name="search", x="search trial", y="selection score, %").items():
-            _search_panel(panel, found[found["loss"] == loss])
-        figure.legend(handles=_search_legend(found), loc="outside lower left", ncols=5, columnspacing=1.2, handletextpad=0.5)
-        return _svg(figure, f"search-{_place(trials)}", f"Search trials of {', '.join(losses)}")
+        colour, score = (DEFAULT, "test score*, %") if peeks else (VALIDATION, "selection score, %")
+        for loss, panel in _panels(figure, losses, name="search", x="search trial", y=score).items():
+            _search_panel(panel, found[found["loss"] == loss], colour)
+        figure.legend(handles=_search_legend(found, colour), loc="outside lower left", ncols=5, columnspacing=1.2, handletextpad=0.5)
+        name = f"{'peeking-' if peeks else ''}search-{_place(trials)}"
+        return _svg(figure, name, f"Search trials{' with test feedback' if peeks else ''} of {', '.join(losses)}")
 
 
 def _points(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """One row per trial and epoch, in percent, with what the trial was; losses in alphabetical order, as in every figure."""
+    """One row per trial and epoch, in percent, with what the trial was; losses in alphabetical order, as in every figure.
+
+    Only search trials and those of a loss's own number: a published setting has another curve, and a refit none.
+    """
     if trials.empty or curves.empty:
         return pd.DataFrame()
-    about = trials[trials["rule"] != "untrained"].reindex(columns=["run_id", "loss", "protocol", "phase", "peeks", "chosen_epoch"])
+    drawn = trials[(trials["rule"] != UNTRAINED) & trials["role"].isin(["search", "final"])]
+    about = drawn.reindex(columns=["run_id", "loss", "protocol", "phase", "peeks", "folds", "chosen_epoch"])
     points = curves[curves["metric"] == metric].dropna(subset=["value"]).merge(about, on="run_id")
     return points.assign(value=100 * points["value"]).sort_values(["loss", "run_id", "epoch"], ignore_index=True)
 
@@ -170,23 +181,29 @@ def _curve_panel(panel: Axes, points: pd.DataFrame, colour: str, dashes: str) ->
     by_epoch = final.groupby("epoch")["value"].agg(["mean", "min", "max"])
     panel.fill_between(by_epoch.index, by_epoch["min"], by_epoch["max"], color=colour, alpha=0.22, linewidth=0)
     panel.plot(by_epoch.index, by_epoch["mean"], color=colour, linestyle=dashes, linewidth=1.8)
-    chosen = final[final["epoch"] == final["chosen_epoch"]]
+    chosen = _chosen(final)
     panel.plot(chosen["epoch"], chosen["value"], "o", color=colour, markersize=4.5, markerfacecolor=PAPER, markeredgewidth=1.2)
 
 
-def _search_panel(panel: Axes, trials: pd.DataFrame) -> None:
+def _chosen(final: pd.DataFrame) -> pd.DataFrame:
+    """The point of each trial that is nearest to its chosen epoch: over several folds that is a mean and may lie between two."""
+    away = (final["epoch"] - final["chosen_epoch"]).abs().dropna()
+    return final.loc[away.groupby(final["run_id"]).idxmin()]
+
+
+def _search_panel(panel: Axes, trials: pd.DataFrame, colour: str) -> None:
     scored = trials.dropna(subset=["score"])
     if scored.empty:
         return
-    panel.step(scored["number"], scored["score"].cummax(), where="post", color=VALIDATION, linewidth=1.6)
+    panel.step(scored["number"], scored["score"].cummax(), where="post", color=colour, linewidth=1.6)
     ended = scored[scored["outcome"] == "finished"]
     cut = scored[scored["outcome"] != "finished"]
-    panel.plot(cut["number"], cut["score"], "o", color=VALIDATION, markersize=4.5, markerfacecolor=PAPER)
-    panel.plot(ended["number"], ended["score"], "o", color=VALIDATION, markersize=4.5)
+    panel.plot(cut["number"], cut["score"], "o", color=colour, markersize=4.5, markerfacecolor=PAPER)
+    panel.plot(ended["number"], ended["score"], "o", color=colour, markersize=4.5)
     first = scored[scored["number"] == 0]
     if not first.empty:
-        panel.axhline(first["score"].iloc[0], color=DEFAULT, linestyle=":", linewidth=1)
-        panel.plot(first["number"], first["score"], "D", color=DEFAULT, markersize=6)
+        panel.axhline(first["score"].iloc[0], color=INK, linestyle=":", linewidth=1)
+        panel.plot(first["number"], first["score"], "D", color=INK, markersize=6)
     lost = trials[trials["score"].isna()]
     panel.plot(lost["number"], np.full(len(lost), scored["score"].min()), "x", color=INK, markersize=5)
 
@@ -200,14 +217,16 @@ def _whisker(panel: Axes, y: float, number: Number | None, colour: str) -> None:
     panel.plot([value], [y], "o", color=colour, markersize=6, markeredgewidth=1.4, markerfacecolor=PAPER if number.peeks else colour)
 
 
-def _scored_on(peeks: bool) -> str:
+def _scored_on(peeks: bool, folds: int) -> str:
     if peeks:
         return "Default setup*: every epoch scored on the test classes (peeks)"
-    return "Validation setup: scored on held-out train classes; fewer classes, another scale"
+    mean = f", mean of {folds} folds" if folds > 1 else ""
+    return f"Validation setup: scored on held-out train classes{mean}; fewer classes, another scale"
 
 
 def _curve_legend(points: pd.DataFrame) -> list[Line2D | Patch]:
     handles: list[Line2D | Patch] = []
+    chosen = "epoch chosen, one per seed" + (" (nearest to the folds' mean)" if points["folds"].max() > 1 else "")
     if points["peeks"].any():
         handles.append(
             Line2D([], [], color=DEFAULT, linestyle="--", linewidth=1.8, label="default setup*: peeks at test classes, mean of seeds")
@@ -215,9 +234,7 @@ def _curve_legend(points: pd.DataFrame) -> list[Line2D | Patch]:
     if not points["peeks"].all():
         handles.append(Line2D([], [], color=VALIDATION, linewidth=1.8, label="validation setup, mean of seeds"))
     handles.append(Patch(color=INK, alpha=0.22, linewidth=0, label="lowest to highest seed"))
-    handles.append(
-        Line2D([], [], color=INK, linestyle="", marker="o", markerfacecolor=PAPER, markersize=4.5, label="epoch chosen, one per seed")
-    )
+    handles.append(Line2D([], [], color=INK, linestyle="", marker="o", markerfacecolor=PAPER, markersize=4.5, label=chosen))
     if (points["phase"] == "search").any():
         handles.append(Line2D([], [], color=VALIDATION, alpha=0.45, linewidth=0.7, label="search trial"))
     return handles
@@ -227,30 +244,31 @@ def _setup_legend(rows: list[Any]) -> list[Line2D]:
     common: dict[str, Any] = {"marker": "o", "markersize": 6, "linewidth": 1.5}
     handles = []
     if any(row.default for row in rows):
-        label = "default setup*: epoch chosen on the test classes"
+        label = f"default setup*, rule {PEEKING}: epoch chosen on the test classes"
         handles.append(Line2D([], [], color=DEFAULT, linestyle=(0, (3, 1.5)), markerfacecolor=PAPER, label=label, **common))
     if any(row.validation for row in rows):
-        handles.append(Line2D([], [], color=VALIDATION, label="validation setup: nothing chosen on the test classes", **common))
+        handles.append(Line2D([], [], color=VALIDATION, label=f"validation setup, rule {HONEST}: nothing chosen on test classes", **common))
     return handles
 
 
-def _search_legend(found: pd.DataFrame) -> list[Line2D]:
+def _search_legend(found: pd.DataFrame, colour: str) -> list[Line2D]:
     def dot(label: str, **style: Any) -> Line2D:
-        return Line2D([], [], **{"color": VALIDATION, "linestyle": "", "marker": "o", "markersize": 4.5, "label": label, **style})
+        return Line2D([], [], **{"color": colour, "linestyle": "", "marker": "o", "markersize": 4.5, "label": label, **style})
 
     handles = [
-        dot("published setting", color=DEFAULT, marker="D", markersize=6),
+        dot("published setting", color=INK, marker="D", markersize=6),
         dot("run to the end"),
         dot("stopped early or diverged", markerfacecolor=PAPER),
-        Line2D([], [], color=VALIDATION, linewidth=1.6, label="best so far"),
+        Line2D([], [], color=colour, linewidth=1.6, label="best so far"),
     ]
     return [*handles, dot("no score", color=INK, marker="x")] if found["score"].isna().any() else handles
 
 
 def _place(trials: pd.DataFrame) -> str:
     """Names a figure on a page that has several."""
-    trained = trials[trials["rule"] != "untrained"].iloc[0]
-    return f"{trained['dataset']}-{trained['backbone']}-{trained['embedding_size']}"
+    trained = trials[trials["rule"] != UNTRAINED]
+    first, honest = trained.iloc[0], trained.loc[~trained["peeks"], "protocol"].unique()
+    return "-".join([*(str(first[axis]) for axis in AXES), *honest])
 
 
 def _svg(figure: Figure, name: str, label: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jinja2
 import pandas as pd
@@ -14,18 +14,21 @@ import yaml
 
 from analysis import figures
 from analysis.answer import answer
-from analysis.exports import ranking_frame, ranking_markdown, title
-from analysis.tables import HONEST, METRICS, SETTING_AXES, Ranking
+from analysis.decomposition import STEPS, Decomposition, decomposition
+from analysis.exports import beside_frame, decomposition_frame, ranking_frame, ranking_markdown
+from analysis.places import Place, places
+from analysis.readings import audited
+from analysis.tables import HONEST, METRICS, Ranking
 from analysis.tracking import StudyRows, redact
 from search_spaces import Value, text
-from trainables.contract import PIXELS, PUBLISHED
+from trainables.contract import PEEKING, PUBLISHED, Rule
 
 OUTCOMES = ("finished", "stopped early", "diverged", "out of memory", "failed", "unfinished")
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What the search of one loss tried and chose. Scores are on the held-out classes."""
+    """What the search of one loss tried and chose. Scores are on the held-out classes, or starred."""
 
     loss: str
     parameters: list[tuple[str, str, str]]  # name, published, chosen
@@ -37,26 +40,29 @@ class Searched:
 
 @dataclass(frozen=True)
 class Section:
-    """One dataset, backbone and embedding size on the page."""
+    """One dataset, backbone, embedding size and honest protocol on the page."""
 
     title: str
     ranking: Ranking | None
+    parts: Decomposition | None
     answer: list[str]
     unfinished: list[str]
     searched: list[Searched]
     differences: str
     curves: str
     search: str
+    peeking_search: str
 
 
 def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, config_yaml: str) -> Path:
-    """Write report.html, ranking.csv and ranking.md into the folder; the path of the page."""
+    """Write report.html, ranking.md and the CSV files into the folder; the path of the page."""
     study, trials, curves = rows.name, rows.trials, rows.curves
     metric = (yaml.safe_load(config_yaml) or {}).get("select_metric", METRICS[0])
     sections = []
-    for place, group in _places(trials):
-        ranking = next((r for r in found if (r.dataset, r.backbone, r.embedding_size) == place), None)
-        sections.append(_section(group, curves, ranking=ranking, metric=metric))
+    for place in places(trials):
+        mine = (place.dataset, place.backbone, place.embedding_size, place.protocol)
+        ranking = next((r for r in found if (r.dataset, r.backbone, r.embedding_size, r.protocol) == mine), None)
+        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric))
     page = _template().render(
         study=study,
         sections=sections,
@@ -66,10 +72,15 @@ def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, con
         when=_when(trials),
         origin={tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials},
         outcomes=OUTCOMES,
+        steps=STEPS,
+        rules={"default": PEEKING, "validation": HONEST},
+        readings=_marked(audited(folder, get_args(Rule))),
         # An address may carry a password, and a page is made to be passed on.
         config=redact(config_yaml),
     )
     (folder / "ranking.csv").write_text(ranking_frame(found).to_csv(index=False))
+    (folder / "beside.csv").write_text(beside_frame(found).to_csv(index=False))
+    _write_or_remove(folder / "decomposition.csv", decomposition_frame(found))
     (folder / "ranking.md").write_text(ranking_markdown(found))
     target = folder / "report.html"
     target.write_text(page, encoding="utf-8")
@@ -82,37 +93,38 @@ def _template() -> jinja2.Template:
     return pages.get_template("report.html.jinja")
 
 
-def _places(trials: pd.DataFrame) -> list[tuple[tuple[str, str, int], pd.DataFrame]]:
-    """The trained trials of each dataset, backbone and embedding size with the untrained ones they are held against."""
-    if trials.empty:
-        return []
-    idle = trials["rule"] == "untrained"
-    found = []
-    for dataset, backbone, size in trials.loc[~idle, SETTING_AXES].drop_duplicates().itertuples(index=False):
-        here = (trials["backbone"] == backbone) & (trials["embedding_size"] == size)
-        mine = (trials["dataset"] == dataset) & (here | (trials["backbone"] == PIXELS))
-        found.append(((str(dataset), str(backbone), int(size)), trials[mine]))
-    return found
+def _write_or_remove(path: Path, frame: pd.DataFrame) -> None:
+    """No file says more than none with a header only."""
+    path.unlink(missing_ok=True)
+    if len(frame):
+        path.write_text(frame.to_csv(index=False))
 
 
-def _section(trials: pd.DataFrame, curves: pd.DataFrame, *, ranking: Ranking | None, metric: str) -> Section:
-    trained = trials[trials["rule"] != "untrained"]
-    searched = bool((trained["phase"] == "search").any())
-    stuck = trials[trials["status"] != "FINISHED"]
+def _marked(counts: dict[str, int]) -> list[str]:
+    return [f"{count:,} {rule}{'*' if rule == PEEKING else ''}" for rule, count in counts.items()]
+
+
+def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, ranking: Ranking | None, metric: str) -> Section:
+    trained = place.trained(trials)
+    searched = trained[trained["phase"] == "search"]
+    mine = pd.concat([trained, place.untrained(trials)])
+    stuck = mine[mine["status"] != "FINISHED"]
     return Section(
-        title=title(*trained[SETTING_AXES].iloc[0]),
+        title=place.title,
         ranking=ranking,
-        answer=answer(ranking, tuned=searched),
+        parts=decomposition(ranking) if ranking else None,
+        answer=answer(ranking, tuned=not searched["peeks"].all()),
         unfinished=[f"{row['loss']}, {row['protocol']}, {row['trial']}: {row['status'].lower()}" for _, row in stuck.iterrows()],
-        searched=[found for _, cell in trained[trained["rule"] == HONEST].groupby("loss") if (found := _searched(cell))],
+        searched=[found for _, cell in trained.groupby(["peeks", "loss"]) if (found := _searched(cell))],
         differences=figures.differences(ranking) if ranking else "",
         curves=figures.learning_curves(trained, curves, metric),
         search=figures.search(trained),
+        peeking_search=figures.search(trained, peeks=True),
     )
 
 
 def _searched(cell: pd.DataFrame) -> Searched | None:
-    tried, final = cell[cell["phase"] == "search"], cell[cell["phase"] == "final"]
+    tried, final = cell[cell["role"] == "search"], cell[cell["role"] == "final"]
     if tried.empty:
         return None
     scores = tried.reindex(columns=["trial", "select/best"]).set_index("trial")["select/best"].astype(float)
@@ -120,11 +132,12 @@ def _searched(cell: pd.DataFrame) -> Searched | None:
     chosen: dict[str, Value] = next(iter(final["setting"]), {})
     values = [(name, _written(first.get(name)), _written(chosen.get(name))) for name in {**first, **chosen}]
     ended = [_outcome(row) for _, row in tried.iterrows()]
+    loss, star = str(cell["loss"].iloc[0]), "*" if cell["peeks"].iloc[0] else ""
     return Searched(
-        loss=str(cell["loss"].iloc[0]),
+        loss=f"{loss}, default*" if star else loss,
         parameters=values,
-        published_score=_short(scores.get(PUBLISHED), ".1%"),
-        best_score=_short(scores.max(), ".1%"),
+        published_score=_short(scores.get(PUBLISHED), ".1%") + star,
+        best_score=_short(scores.max(), ".1%") + star,
         outcomes={name: ended.count(name) for name in OUTCOMES},
         kept=bool(chosen) and first == chosen,
     )
@@ -149,7 +162,7 @@ def _compute(trials: pd.DataFrame, curves: pd.DataFrame) -> list[tuple[str, int,
         return []
     epochs = curves[curves["metric"] == "seconds"].groupby("run_id")["epoch"].nunique()
     spent = trials.assign(
-        what=trials["phase"].where(trials["rule"] != "untrained", "baseline"),
+        what=trials["role"].where(trials["rule"] != "untrained", "baseline"),
         epochs=trials["run_id"].map(epochs).fillna(0),
         seconds=(trials["end"] - trials["start"]).astype(float).fillna(0) / 1000,
     )

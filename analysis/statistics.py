@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,29 +26,35 @@ class ClassSums:
     counts: Floats  # (classes,) queries per class
 
     @classmethod
-    def of(cls, queries: pd.DataFrame, metric: str) -> ClassSums:
-        """queries: one row per final trial (run_id) and test query."""
-        table = queries.pivot_table(index="run_id", columns="class", values=metric, aggfunc=["sum", "count"])
+    def of(cls, queries: pd.DataFrame, metric: str, runs: Sequence[str]) -> ClassSums:
+        """queries: one row per final trial (run_id), model and test query; runs: the trials in the order of their seeds."""
+        table = queries.pivot_table(index="run_id", columns="class", values=metric, aggfunc=["sum", "count"]).loc[list(runs)]
         return cls(table["sum"].to_numpy(float), table["count"].to_numpy(float)[0])
 
     def mean(self) -> float:
         return float(self.sums.sum() / (self.counts.sum() * len(self.sums)))
 
 
-def bootstrap(groups: Mapping[Key, ClassSums], *, draws: int = DRAWS, seed: int = 0) -> dict[Key, Floats]:
+def bootstrap(
+    groups: Mapping[Key, ClassSums], *, ties: Mapping[Key, Hashable] | None = None, draws: int = DRAWS, seed: int = 0
+) -> dict[Key, Floats]:
     """Means of each group in `draws` resampled worlds.
 
     A world draws test classes once for all groups (they share them, so differences are paired) and seeds for each group
-    on its own. n - 1 of n are drawn, which makes the variance unbiased (Rao and Wu 1988): with three seeds it matters.
+    on its own; groups with the same tie have the same seeds in the same order, which are drawn once for all of them.
+    n - 1 of n are drawn, which makes the variance unbiased (Rao and Wu 1988): with three seeds it matters.
     Images are never resampled: those of one class are not independent.
     """
     rng = np.random.default_rng(seed)
     classes = {len(group.counts) for group in groups.values()}
     assert len(classes) <= 1, "paired groups share their test classes"
     weights = _multiplicities(rng, classes.pop() if classes else 0, draws)
-    means = {}
+    means, drawn = {}, dict[Hashable, Floats]()
     for key, group in groups.items():
-        by_class = _multiplicities(rng, len(group.sums), draws) @ group.sums
+        tie = (ties or {}).get(key, key)
+        if tie not in drawn:
+            drawn[tie] = _multiplicities(rng, len(group.sums), draws)
+        by_class = drawn[tie] @ group.sums
         seeds = max(1, len(group.sums) - 1)
         means[key] = (weights * by_class).sum(axis=1) / ((weights @ group.counts) * seeds)
     return means

@@ -1,22 +1,21 @@
-"""The ranking: default setup beside validation setup, with intervals, and the baselines."""
+"""The ranking: default setup beside validation setup, with intervals, the baselines, and every other reading beside its loss."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from analysis.edges import edge_notes
-from analysis.statistics import LEVEL, ClassSums, Floats, bootstrap, interval, rank_intervals
+from analysis.notes import notes
+from analysis.places import Place, places, title
+from analysis.readings import BASELINE, DEFAULT, TUNED_ON_TEST, VALIDATION, Parts, Reading, readings, split_queries
+from analysis.statistics import Floats, bootstrap, interval, rank_intervals
 from analysis.tracking import StudyRows
-from trainables.contract import PEEKING, PIXELS
+from trainables.contract import PEEKING
 
-SETTING_AXES = ["dataset", "backbone", "embedding_size"]
 METRICS = ("recall_at_1", "map_at_r")
 HONEST = "selected-on-validation"
-
-Who = tuple[str, str]  # loss or baseline, and rule
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,11 @@ class Number:
     high: float
     rule: str
     seeds: int = 0
+    setting: str = ""  # published, tuned, tuned-on-test; empty: there is none, or nobody said
 
     @property
     def peeks(self) -> bool:
-        return self.rule == PEEKING
+        return self.rule == PEEKING or self.setting == TUNED_ON_TEST
 
     def percent(self) -> str:
         return f"{100 * self.value:.1f}{'*' if self.peeks else ''}"
@@ -44,6 +44,16 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """What stands beside a loss's own number of one setup, and never ranks it."""
+
+    setup: str
+    what: str  # published setting, last epoch, refit, concatenated, or several of them
+    numbers: dict[str, Number]
+    difference: dict[str, Number]  # minus the loss's own number of that setup
+
+
+@dataclass(frozen=True)
 class RankingRow:
     """One loss: both setups, their difference, and its rank among the honestly chosen ones."""
 
@@ -53,11 +63,12 @@ class RankingRow:
     difference: dict[str, Number]  # validation minus default
     rank: int | None = None
     rank_interval: tuple[int, int] | None = None
+    beside: list[Beside] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The losses of one dataset, backbone and embedding size, best first; ranked by the validation setup only."""
+    """The losses of one dataset, backbone, embedding size and honest protocol, best first; ranked by the validation setup only."""
 
     dataset: str
     backbone: str
@@ -66,60 +77,97 @@ class Ranking:
     baselines: dict[str, dict[str, Number]]
     notes: list[str] = field(default_factory=list)
     worlds: dict[str, Floats] = field(default_factory=dict, repr=False)  # Recall@1 of losses and baselines in shared worlds; nothing peeks
+    protocol: str = ""  # of the validation setup
+    several: bool = False  # the study has other honest protocols here, too
+
+    @property
+    def title(self) -> str:
+        return title(self.dataset, self.backbone, self.embedding_size, self.protocol if self.several else "")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A reading's numbers, and its means in the worlds that all readings share."""
+
+    reading: Reading
+    numbers: dict[str, Number]
+    worlds: dict[str, Floats]
 
 
 def rankings(rows: StudyRows) -> list[Ranking]:
-    """One ranking per dataset, backbone and embedding size of the study."""
+    """One ranking per dataset, backbone, embedding size and honest protocol; the default setup is joined to each."""
     finals = rows.finals
     if finals.empty:
         return []
     searched = set(rows.trials.loc[rows.trials["phase"] == "search", "cell"])
-    trained, untrained = finals[finals["rule"] != "untrained"], finals[finals["rule"] == "untrained"]
+    parts = split_queries(rows.queries)
     found = []
-    for place in trained[SETTING_AXES].drop_duplicates().itertuples(index=False):
-        dataset, backbone, size = str(place[0]), str(place[1]), int(place[2])
-        here = (trained["dataset"] == dataset) & (trained["backbone"] == backbone) & (trained["embedding_size"] == size)
-        same = (untrained["backbone"] == backbone) & (untrained["embedding_size"] == size)
-        theirs = untrained[(untrained["dataset"] == dataset) & (same | (untrained["backbone"] == PIXELS))]
-        ranking = _ranking(dataset, backbone, size, trained[here], theirs, rows.queries)
-        found.append(replace(ranking, notes=ranking.notes + edge_notes(trained[here], searched)))
+    for place in places(rows.trials):
+        trained = place.trained(finals)
+        if len(trained):
+            ranking = _ranking(place, trained, place.untrained(finals), parts)
+            found.append(replace(ranking, notes=ranking.notes + edge_notes(trained[trained["role"] == "final"], searched)))
     return found
 
 
-def _ranking(dataset: str, backbone: str, size: int, finals: pd.DataFrame, untrained: pd.DataFrame, queries: pd.DataFrame) -> Ranking:
-    """All losses, both setups and the baselines in the same resampled worlds, so that every comparison is paired."""
-    runs: dict[Who, pd.Series[str]] = {
-        (str(loss), str(rule)): cell["run_id"] for (loss, rule), cell in finals.groupby(["loss", "rule"], sort=False)
-    }
-    runs |= {(_baseline(str(name)), "untrained"): cell["run_id"] for name, cell in untrained.groupby("backbone", sort=False)}
-    numbers: dict[str, dict[Who, Number]] = {}
-    worlds: dict[str, dict[Who, Floats]] = {}
-    for metric in METRICS:
-        groups = {who: ClassSums.of(queries[queries["run_id"].isin(ids)], metric) for who, ids in runs.items()}
-        worlds[metric] = bootstrap(groups)
-        numbers[metric] = {
-            who: Number(group.mean(), *interval(worlds[metric][who]), rule=who[1], seeds=len(group.sums)) for who, group in groups.items()
-        }
-    rows = [_row(loss, numbers, worlds) for loss in finals["loss"].unique()]
-    baselines = {who[0]: {metric: numbers[metric][who] for metric in METRICS} for who in runs if who[1] == "untrained"}
-    honest = {who[0]: drawn for who, drawn in worlds["recall_at_1"].items() if who[1] != PEEKING}
-    return Ranking(dataset, backbone, size, _ranked(rows, honest), baselines, _notes(finals), honest)
-
-
-def _baseline(backbone: str) -> str:
-    return "raw pixels" if backbone == PIXELS else f"untrained {backbone}"
-
-
-def _row(loss: str, numbers: dict[str, dict[Who, Number]], worlds: dict[str, dict[Who, Floats]]) -> RankingRow:
-    default, validation = (
-        {metric: found[loss, rule] for metric, found in numbers.items() if (loss, rule) in found} for rule in (PEEKING, HONEST)
+def _ranking(place: Place, finals: pd.DataFrame, untrained: pd.DataFrame, parts: Parts) -> Ranking:
+    """All losses, setups, baselines and what stands beside in the same resampled worlds, so that every comparison is paired."""
+    drawn = _draw(readings(finals, untrained, parts), parts)
+    rows = [_row(str(loss), [one for one in drawn if one.reading.loss == loss]) for loss in finals["loss"].unique()]
+    own = [one for one in drawn if not one.reading.what]
+    honest = {one.reading.loss: one.worlds["recall_at_1"] for one in own if one.reading.setup != DEFAULT}
+    return Ranking(
+        place.dataset,
+        place.backbone,
+        place.embedding_size,
+        rows=_ranked(rows, honest),
+        baselines={one.reading.loss: one.numbers for one in own if one.reading.setup == BASELINE},
+        notes=notes(finals),
+        worlds=honest,
+        protocol=place.protocol,
+        several=place.several,
     )
-    difference = {}
-    for metric in default.keys() & validation.keys():
-        drawn = worlds[metric][loss, HONEST] - worlds[metric][loss, PEEKING]
-        # One side of it was chosen with test feedback, so the difference carries the mark.
-        difference[metric] = Number(validation[metric].value - default[metric].value, *interval(drawn), rule=PEEKING)
-    return RankingRow(loss, default, validation, difference)
+
+
+def _draw(found: list[Reading], parts: Parts) -> list[Drawn]:
+    drawn = [Drawn(reading, {}, {}) for reading in found]
+    for metric in METRICS:
+        groups = {reading: reading.sums(parts, metric) for reading in found}
+        worlds = bootstrap(groups, ties={reading: reading.tie for reading in found})
+        for one in drawn:
+            rule, setting, group = one.reading.rule, one.reading.setting, groups[one.reading]
+            one.worlds[metric] = worlds[one.reading]
+            one.numbers[metric] = Number(group.mean(), *interval(worlds[one.reading]), rule=rule, seeds=len(group.sums), setting=setting)
+    return drawn
+
+
+def _row(loss: str, drawn: list[Drawn]) -> RankingRow:
+    own = {one.reading.setup: one for one in drawn if not one.reading.what}
+    default, validation = own.get(DEFAULT), own.get(VALIDATION)
+    beside = [
+        Beside(one.reading.setup, one.reading.what, one.numbers, _minus(one, own.get(one.reading.setup)))
+        for one in drawn
+        if one.reading.what
+    ]
+    return RankingRow(
+        loss,
+        default.numbers if default else {},
+        validation.numbers if validation else {},
+        _minus(validation, default),
+        beside=sorted(beside, key=lambda one: one.setup),
+    )
+
+
+def _minus(one: Drawn | None, other: Drawn | None) -> dict[str, Number]:
+    """The paired difference; it carries the rule of what comes first, or the mark if either side was chosen with test feedback."""
+    if not one or not other:
+        return {}
+    found = {}
+    for metric, number in one.numbers.items():
+        low, high = interval(one.worlds[metric] - other.worlds[metric])
+        rule = PEEKING if number.peeks or other.numbers[metric].peeks else number.rule
+        found[metric] = Number(number.value - other.numbers[metric].value, low, high, rule)
+    return found
 
 
 def _ranked(rows: list[RankingRow], worlds: dict[str, Floats]) -> list[RankingRow]:
@@ -127,28 +175,5 @@ def _ranked(rows: list[RankingRow], worlds: dict[str, Floats]) -> list[RankingRo
     honest = sorted((row for row in rows if row.validation), key=lambda row: -row.validation["recall_at_1"].value)
     spans = rank_intervals({row.loss: worlds[row.loss] for row in honest}) if honest else {}
     ranked = [replace(row, rank=rank, rank_interval=spans[row.loss]) for rank, row in enumerate(honest, start=1)]
-    rest = sorted((row for row in rows if not row.validation), key=lambda row: -row.default["recall_at_1"].value)
-    return ranked + rest
-
-
-def _notes(finals: pd.DataFrame) -> list[str]:
-    seeds = finals.groupby(["loss", "rule"])["seed"].nunique()
-    spread = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
-    spread += " seed" if seeds.max() == 1 else " seeds"
-    notes = [
-        "* chosen with test feedback: its epoch was picked on the test classes. Never rank it among numbers without the mark.",
-        f"[low, high]: {LEVEL:.0%} interval, bootstrap over test classes and {spread} (n - 1 of n drawn); "
-        "the split and the searched setting are held fixed.",
-        "Rank: by validation-setup Recall@1; in brackets the ranks that the same interval allows.",
-    ]
-    if seeds.min() < 2:
-        notes.append("With one seed the intervals hold no variation between seeds.")
-    elif seeds.min() < 3:
-        notes.append("With two seeds the intervals are too narrow: they cover the truth about 80 times in 100.")
-    if "outcome" in finals:
-        lost = Counter((finals["loss"] + " under " + finals["protocol"])[finals["outcome"] == "diverged"])
-        notes += [
-            f"{count} of the final trials of {label} diverged; they count with their best epoch before that."
-            for label, count in lost.items()
-        ]
-    return notes
+    rest = [row for row in rows if not row.validation]
+    return ranked + sorted(rest, key=lambda row: -row.default["recall_at_1"].value if row.default else 1)

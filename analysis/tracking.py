@@ -48,7 +48,8 @@ def open_store(uri: str) -> MlflowClient:
 @dataclass(frozen=True)
 class StudyRows:
     """A study as frames. trials: one row per trial (what it was, its setting, how it ended, its last metrics);
-    curves: one row per trial, epoch and metric; queries: one row per final trial and test query.
+    curves: one row per trial, epoch and metric; queries: one row per final trial, model (fold), rule and test query.
+    A trial's role is search, final, published or refit.
     """
 
     name: str
@@ -234,8 +235,13 @@ def _queries(client: MlflowClient, runs: list[Run]) -> pd.DataFrame:
             if run.data.tags["phase"] == "final" and run.info.status == "FINISHED":
                 (target := Path(folder, run.info.run_id)).mkdir()
                 file = client.download_artifacts(run.info.run_id, QUERIES, str(target))
-                parts.append(pd.read_csv(file).assign(run_id=run.info.run_id))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["run_id", "class"])
+                parts.append(_with_rule(pd.read_csv(file, dtype={"fold": str}), run.data.tags["rule"]).assign(run_id=run.info.run_id))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["run_id", "fold", "rule", "class"])
+
+
+def _with_rule(queries: pd.DataFrame, rule: str) -> pd.DataFrame:
+    """Studies from before 0.4 had one model and one rule, and did not say so in every row."""
+    return queries.assign(fold=queries.get("fold", "0"), rule=queries.get("rule", rule))
 
 
 def _runs(client: MlflowClient, study: str) -> list[Run]:
@@ -256,7 +262,9 @@ def _trial_row(run: Run) -> dict[str, Any]:
     info = {"run_id": run.info.run_id, "status": run.info.status, "start": run.info.start_time, "end": run.info.end_time}
     setting = {k.removeprefix(SETTINGS[0]): _value(v) for k, v in run.data.params.items() if k.startswith(SETTINGS)}
     row = {**tags, **info, "setting": setting, **run.data.metrics}
-    return row | {"seed": int(tags["seed"]), "peeks": tags["peeks"] == "True", "embedding_size": int(tags["embedding_size"])}
+    row |= {"seed": int(tags["seed"]), "peeks": tags["peeks"] == "True", "embedding_size": int(tags["embedding_size"])}
+    row |= {"tuned": tags["tuned"] == "True"} if "tuned" in tags else {}
+    return row | {"role": tags["trial"].partition("-")[0], "folds": int(tags.get("folds", 1))}
 
 
 def _value(text: str) -> Value:

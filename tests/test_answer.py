@@ -27,20 +27,21 @@ def worlds(**centres: float) -> dict[str, np.ndarray]:
 def test_the_answer_names_who_cannot_be_told_apart():
     said = answer(ranked("a", "b", "c", worlds=worlds(a=50, b=49, c=20, raw_pixels=30)), tuned=True)
     assert said[0].startswith("After fair tuning, a is first with a test Recall@1 of 50.0")
+    assert "(selected-on-validation)" in said[0]
     assert said[0].endswith("it cannot be told apart from b.")
-    assert said[1] == "Not shown to beat raw pixels (30.0 %): c."
+    assert said[1] == "Not shown to beat raw pixels (30.0 %, untrained): c."
 
 
 def test_the_answer_says_when_the_order_may_be_chance():
     said = answer(ranked("a", "b", "c", worlds=worlds(a=50, b=50, c=50, raw_pixels=50)), tuned=False)
     assert "no other loss can be told apart from it" in said[0]
     assert "After fair tuning" not in said[0]
-    assert said[1] == "No loss is shown to beat raw pixels (30.0 %)."
+    assert said[1] == "No loss is shown to beat raw pixels (30.0 %, untrained)."
 
 
 def test_the_answer_says_when_the_first_is_clear_and_what_peeking_would_have_said():
     said = answer(ranked("a", "b", default={"a": 0.5, "b": 0.6}, worlds=worlds(a=50, b=40, raw_pixels=30)), tuned=True)
     assert "every other loss is behind it beyond chance" in said[0]
-    assert said[1] == "Every loss beats raw pixels (30.0 %)."
-    assert "would have put b first (60.0* %)" in said[2]
+    assert said[1] == "Every loss beats raw pixels (30.0 %, untrained)."
+    assert "would have put b first (60.0* %, best-on-test)" in said[2]
     assert "beyond chance for no loss" in said[2]

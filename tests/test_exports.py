@@ -6,7 +6,7 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 
-from analysis.exports import ranking_frame, ranking_json, ranking_markdown
+from analysis.exports import beside_frame, ranking_frame, ranking_json, ranking_markdown
 from analysis.tables import Number, Ranking, RankingRow
 
 
@@ -37,12 +37,23 @@ def test_json_holds_every_loss_baseline_and_rule_and_no_draws():
 
 def test_markdown_is_a_table_with_baselines_above_notes_below_and_every_mark():
     text = ranking_markdown(RANKINGS)
-    assert "raw pixels: Recall@1 47.0" in text
+    assert "raw pixels: Recall@1 47.0 [45.0, 49.0], MAP@R 47.0 [45.0, 49.0] (rule untrained)" in text
+    assert "| default\\* Recall@1 (best-on-test) |" in text
+    assert "| validation Recall@1 (selected-on-validation) |" in text
     assert "60.0\\* [58.0, 62.0]" in text
     assert "40.0 [38.0, 42.0]" in text
     assert "- a note" in text
     header, rule, *lines = [line for line in text.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in (header, rule, *lines)} == {8}
+
+
+def test_baselines_are_in_the_long_file_with_their_rule():
+    frame = beside_frame(RANKINGS)
+    assert frame[["loss", "what", "metric", "value", "rule", "peeks"]].values.tolist() == [
+        ["raw pixels", "baseline", "recall_at_1", 0.47, "untrained", False],
+        ["raw pixels", "baseline", "map_at_r", 0.47, "untrained", False],
+    ]
+    assert beside_frame([]).columns.tolist() == frame.columns.tolist()
 
 
 def test_a_frame_survives_its_own_csv():

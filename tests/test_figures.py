@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from analysis.figures import differences, learning_curves, metric_label, search
+from analysis.figures import _chosen, differences, learning_curves, metric_label, search
 from analysis.tables import Number, Ranking, RankingRow
 
 LOSSES = ("contrastive", "triplet", "proxy_anchor")
@@ -24,7 +24,9 @@ def trial(loss: str, protocol: str, name: str, **changes: Any) -> dict[str, Any]
         "protocol": protocol,
         "rule": RULES[protocol],
         "peeks": protocol == "default",
-        "phase": name.partition("-")[0],
+        "phase": "search" if name.startswith("search") else "final",
+        "role": name.partition("-")[0],
+        "folds": 1,
         "trial": name,
         "outcome": "finished",
         "select/best": 0.4,
@@ -68,6 +70,43 @@ def test_learning_curves_have_one_panel_per_loss_and_protocol():
     assert len(found) == len(set(found)) == len(LOSSES) * len(RULES)
 
 
+def test_only_a_losss_own_trials_are_in_its_curve():
+    trials = study()
+    alone = learning_curves(trials, curves_of(trials), "recall_at_1")
+    beside = pd.DataFrame([trial(loss, "fixed_validation", name) for loss in LOSSES for name in ("published-0", "refit-0")])
+    high = curves_of(beside).assign(value=0.9)
+    more = pd.concat([trials, beside])
+    assert learning_curves(more, pd.concat([curves_of(trials), high]), "recall_at_1") == alone
+
+
+@pytest.mark.parametrize(("chosen", "marked"), [(1.0, 1), (1.4, 1), (1.75, 2), (2.5, 2), (3.0, 3)])
+def test_an_epoch_that_is_a_mean_over_folds_is_marked_at_the_nearest(chosen, marked):
+    final = pd.DataFrame({"run_id": ["a"] * 3 + ["b"] * 3, "epoch": [1, 2, 3] * 2, "chosen_epoch": [chosen] * 3 + [3.0] * 3})
+    assert _chosen(final)["epoch"].tolist() == [marked, 3]
+
+
+def test_a_trial_that_told_no_chosen_epoch_has_no_mark():
+    assert _chosen(pd.DataFrame({"run_id": ["a"], "epoch": [1], "chosen_epoch": [float("nan")]})).empty
+
+
+def test_curves_over_folds_say_that_they_are_means():
+    trials = study()
+    assert "folds" not in text(learning_curves(trials, curves_of(trials), "recall_at_1"))
+    folded = trials.assign(folds=[1 if peeks else 4 for peeks in trials["peeks"]], chosen_epoch=1.75)
+    assert "held-out train classes, mean of 4 folds;" in text(learning_curves(folded, curves_of(folded), "recall_at_1"))
+
+
+def test_a_search_with_test_feedback_is_never_drawn_among_the_others():
+    trials = study()
+    honest = search(trials)
+    assert search(trials, peeks=True) == ""
+    peeking = pd.DataFrame([trial("triplet", "default", f"search-{i}") for i in range(2)])
+    both = pd.concat([trials, peeking], ignore_index=True)
+    assert search(both) == honest
+    assert "test score*, %" in text(search(both, peeks=True))
+    assert len(panels(search(both, peeks=True))) == 1
+
+
 def test_the_search_has_one_panel_per_loss():
     assert len(panels(search(study()))) == len(LOSSES)
 
@@ -89,6 +128,9 @@ def test_differences_name_every_loss_and_the_baselines(sides):
     assert all(loss in shown for loss in LOSSES)
     assert "raw pixels (25.0)" in shown
     assert ("minus default*" in shown) == (not sides)
+    assert "rule untrained" in shown
+    assert ("rule best-on-test" in shown) == sides.get("default", True)
+    assert ("rule selected-on-validation" in shown) == sides.get("validation", True)
 
 
 def test_trials_without_scores_are_drawn_too():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
+from made import everything, rows_of
 from rich.console import Console
 
-from analysis.tables import Number, Ranking, RankingRow
+from analysis.tables import Number, Ranking, RankingRow, rankings
 from study.printing import print_rankings
 
 DEFAULT = {"recall_at_1": Number(0.25, 0.2, 0.3, "best-on-test"), "map_at_r": Number(0.05, 0.04, 0.06, "best-on-test")}
@@ -51,6 +52,34 @@ def test_a_loss_without_the_validation_setup_has_no_rank() -> None:
     text = printed([Ranking("sketches", "tiny", 64, [RankingRow("triplet", DEFAULT, {}, {})], {})])
     assert "25.0*" in text
     assert " - " in text
+
+
+def test_every_number_has_its_rule_in_sight() -> None:
+    text = " ".join(printed([Ranking("sketches", "tiny", 64, [RankingRow("triplet", DEFAULT, HONEST, GAP, 1, (1, 1))], PIXELS)]).split())
+    assert "MAP@R 2.0 rule untrained" in text
+    assert "default, rule best-on-test: published setting, epoch chosen on the test classes." in text
+    assert "valid., rule selected-on-validation: setting and epoch chosen on held-out train classes." in text
+    assert "Beside these" not in text
+
+
+def test_what_stands_beside_and_the_decomposition_are_printed_with_their_rules() -> None:
+    ratio, folds = rankings(rows_of(everything()))
+    lines = [" ".join(line.split()) for line in printed([ratio]).splitlines()]
+    assert "sketches, tiny, 16 dimensions, fixed_validation:0.1: scores on the test classes, in percent" in lines
+    assert "triplet valid., refit refit 61.7 30.8 +20.0 [+20.0, +20.0]" in lines
+    assert "triplet default, last epoch last- 61.7* 30.8* -20.0* [-20.0, -20.0]" in lines
+    assert "triplet tuned 81.7* 61.7 61.7* 41.7 21.7" in lines
+    assert "triplet published 61.7* 41.7 21.7 1.7" in lines
+    text = " ".join(lines)
+    assert "default, rule best-on-test: setting and epoch chosen on the test classes." in text
+    assert "(fixed_validation:0.1)" in text
+    assert "triplet valid., concatenated selected-on- 81.7 40.8 +50.0" in " ".join(printed([folds]).split())
+
+
+def test_tables_of_everything_fit_eighty_columns() -> None:
+    text = printed(rankings(rows_of(everything())), width=80)
+    assert "…" not in text
+    assert "contrastive" in text
 
 
 def test_nothing_to_rank_is_said() -> None:

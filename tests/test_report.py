@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from made import FOLDS, RATIO, everything, rows_of
 
 from analysis.report import write_report
 from analysis.tables import rankings
@@ -132,6 +133,70 @@ def test_a_value_that_a_search_chose_at_the_edge_of_its_range_is_told(pages):
     assert pages.full.count("at the edge of its range") == 1
     for text in (pages.full, (pages.folder / "full" / "ranking.md").read_text()):
         assert note in text
+
+
+def test_every_column_of_numbers_names_its_rule(pages):
+    head = pages.full[pages.full.index('class="wide ranking"') :].split("</thead>")[0]
+    assert "Default setup* <small>best-on-test</small>" in head
+    assert "Validation setup <small>selected-on-validation</small>" in head
+    baselines = pages.full[pages.full.index('class="baselines"') :].split("</table>")[0]
+    assert baselines.count("<td>untrained</td>") == 2
+    assert "(selected-on-validation)" in pages.full.split("<main>")[0]
+
+
+def test_without_an_audit_the_page_tells_none(pages):
+    assert "Audit" not in pages.full
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a study with every kind of final trial, and with its audit."""
+    folder = tmp_path_factory.mktemp("made")
+    lines = ["cell,trial,seed,epoch,rule", *["c,final-1,1,2,best-on-test"] * 1200, "c,refit-1,1,2,refit", "c,final-1,1,1 2,last-epoch"]
+    (folder / "readings.csv").write_text("\n".join(lines))
+    rows = rows_of(everything())
+    return write_report(rows, rankings(rows), folder=folder, config_yaml=CONFIG).read_text(encoding="utf-8")
+
+
+def test_the_audit_is_one_line_by_rule(made):
+    assert "Audit: the test classes were read 1,200 best-on-test*, 1 last-epoch, 1 refit times." in made
+
+
+def test_each_honest_protocol_has_a_section_with_its_own_figures(made):
+    assert re.findall(r"<h2>(.*?)</h2>", made)[:2] == [f"sketches, tiny, 16 dimensions, {protocol}" for protocol in (RATIO, FOLDS)]
+    assert [name for name, count in Counter(re.findall(r' id="([^"]+)"', made)).items() if count > 1] == []
+    first, second = made.split("<section>")[1:3]
+    assert "mean of 2 folds" in second
+    assert "mean of 2 folds" not in first
+    assert "concatenated</td>" in second
+    assert "concatenated</td>" not in first
+
+
+def test_a_page_with_everything_stars_what_peeks_and_no_other(made):
+    numbers = re.findall(r'<span class="(peeks|honest)">(.*?)</span>', made)
+    assert all(("*" in text) == (kind == "peeks") for kind, text in numbers)
+    beside = made[made.index('class="wide beside"') :].split("</table>")[0]
+    assert '<td class="left">last epoch</td><td class="left">last-epoch</td><td><span class="peeks">61.7*' in beside
+    assert '<td class="left">refit</td><td class="left">refit</td><td><span class="honest">61.7 ' in beside
+
+
+def test_the_decomposition_is_on_the_page_with_the_rule_of_every_column(made):
+    table = made[made.index('class="wide decomposition"') :].split("</table>")[0]
+    assert re.findall(r"(\w+) train classes<br>([\w*-]+)", table) == [
+        ("all", "best-on-test*"), ("all", "refit"), ("all", "last-epoch"), ("fewer", "selected-on-validation"), ("fewer", "last-epoch"),
+    ]  # fmt: skip
+    row = re.search(r"<tr><th>triplet</th><td class=\"left\">published</td>(.*?)</tr>", table)
+    assert row
+    cells = re.findall(r"<td>(.*?)</td>", row[1])
+    assert [re.sub(r"<small>.*?</small>|<[^>]*>", "", cell).strip() for cell in cells] == ["61.7*", "", "41.7", "21.7", "1.7"]
+
+
+def test_the_search_with_test_feedback_is_starred_and_chose_only_final_trials_settings(made):
+    table = made[made.index('class="wide searched"') :].split("</table>")[0]
+    assert "<th>triplet, default*</th>" in table
+    assert "30.0%*" in table
+    assert "The search with test feedback" in made
+    assert "<td>0.5</td>" in table or "unchanged" in table
 
 
 def test_a_password_in_an_address_stays_off_the_page(pages):

@@ -19,9 +19,10 @@ def test_class_sums_of_raw_rows_give_the_plain_mean() -> None:
     rows = pd.DataFrame(
         [{"run_id": run, "class": label, "m": rng.random()} for run in ("a", "b") for label in (3, 7, 9) for _ in range(label)]
     )
-    found = ClassSums.of(rows, "m")
+    found = ClassSums.of(rows, "m", ["b", "a"])
     assert found.mean() == pytest.approx(rows["m"].mean())
     assert found.counts.tolist() == [3, 7, 9]
+    assert found.sums.sum(axis=1).tolist() == pytest.approx([rows.loc[rows["run_id"] == run, "m"].sum() for run in ("b", "a")])
 
 
 def test_with_one_seed_the_variance_is_that_of_a_mean_over_classes() -> None:
@@ -53,6 +54,15 @@ def test_seeds_of_different_groups_are_drawn_independently() -> None:
     values = np.tile(np.array([[0.2], [0.5], [0.6]]), (1, 30))
     worlds = bootstrap({"a": sums(values), "b": sums(values)}, draws=20_000)
     assert abs(np.corrcoef(worlds["a"], worlds["b"])[0, 1]) < 0.05
+
+
+def test_groups_that_are_tied_share_their_drawn_seeds() -> None:
+    values = np.tile(np.array([[0.2], [0.5], [0.6]]), (1, 30))
+    groups = {"a": sums(values), "b": sums(values + 0.1), "c": sums(values)}
+    worlds = bootstrap(groups, ties={"a": "same", "b": "same"})
+    assert np.allclose(worlds["b"] - worlds["a"], 0.1)
+    assert np.array_equal(worlds["a"], bootstrap({"a": groups["a"]})["a"])
+    assert (worlds["c"] - worlds["a"]).std() > 0.05
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:

@@ -29,8 +29,8 @@ def report(
 
     with one_sentence():
         rows = read_study(tracking_uri(config), config.name)
-    found = rankings(rows)
-    page = write_report(rows, found, folder=folder, config_yaml=text)
+        found = rankings(rows)
+        page = write_report(rows, found, folder=folder, config_yaml=text)
     if as_json:
         print(json.dumps(ranking_json(found), indent=1))
         return

@@ -1,0 +1,77 @@
+"""What the numbers of a ranking mean: the mark, which variation an interval contains, and which trials diverged."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from analysis.statistics import LEVEL
+
+
+def notes(finals: pd.DataFrame) -> list[str]:
+    """finals: the finished final trials of one ranking."""
+    own = finals[finals["role"] == "final"]
+    seeds = own.groupby(["loss", "rule"])["seed"].nunique() if len(own) else pd.Series([0])
+    spread = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    spread += " seed" if seeds.max() == 1 else " seeds"
+    return [
+        f"* chosen with test feedback: its {_peeked(own)} picked on the test classes. Never rank it among numbers without the mark.",
+        f"[low, high]: {LEVEL:.0%} interval, bootstrap over test classes and {spread} (n - 1 of n drawn); {_fixed(own)}",
+        "Rank: by validation-setup Recall@1; in brackets the ranks that the same interval allows.",
+        *_few(int(seeds.min())),
+        *_beside(finals),
+        *_diverged(finals),
+    ]
+
+
+def _peeked(own: pd.DataFrame) -> str:
+    return "setting, its epoch or both were" if _tuned(own[own["peeks"]]) else "epoch was"
+
+
+def _fixed(own: pd.DataFrame) -> str:
+    """Which variation the interval contains beside that of test classes and seeds, and which it does not."""
+    honest = own.assign(split=own.get("split", ""))[~own["peeks"]]
+    setting = "searched setting" if _tuned(honest) else "setting"
+    if honest.groupby("loss")["split"].nunique().gt(1).any():
+        kept = f"each seed has a split of its own, so the interval contains that, too; the {setting} is held fixed."
+    else:
+        kept = f"the split and the {setting} are held fixed."
+    folds = int(honest["folds"].max()) if len(honest) else 1
+    if folds == 1:
+        return kept
+    return f"{kept} The models of the {folds} folds share most train classes: they are averaged, not resampled."
+
+
+def _tuned(trials: pd.DataFrame) -> bool:
+    """Whether a search chose some of their settings; trials of older studies do not tell it."""
+    return "tuned" in trials and bool(trials["tuned"].eq(True).any())
+
+
+def _few(seeds: int) -> list[str]:
+    if seeds == 1:
+        return ["With one seed the intervals hold no variation between seeds."]
+    if seeds == 2:
+        return ["With two seeds the intervals are too narrow: they cover the truth about 80 times in 100."]
+    return []
+
+
+def _beside(finals: pd.DataFrame) -> list[str]:
+    """What is true of some of the numbers that stand beside."""
+    found = []
+    if (finals["role"] == "refit").any():
+        found.append("Refit: trained anew on all train classes, for as many epochs as the trial with held-out classes had chosen.")
+    if (finals["folds"] > 1).any():
+        found.append("With folds a loss's own number is the mean over their models (separated); concatenated: all of them as one model.")
+    return found
+
+
+def _diverged(finals: pd.DataFrame) -> list[str]:
+    if "outcome" not in finals:
+        return []
+    lost = finals[finals["outcome"] == "diverged"]
+    kept = {"refit": "last"}
+    return [
+        f"{count} of the {role} trials of {label} diverged; they count with their {kept.get(role, 'best')} epoch before that."
+        for (role, label), count in Counter(zip(lost["role"], lost["loss"] + " under " + lost["protocol"], strict=True)).items()
+    ]

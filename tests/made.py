@@ -1,0 +1,140 @@
+"""A made study with every kind of final trial, in memory or in a real store: small whole numbers of hits, so that hands can add them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.tracking import StudyRows, Tracker
+
+CLASSES, PER_CLASS, SEEDS, EPOCHS = 6, 5, (1, 2), (1, 2, 3)
+PEEKS, HONEST, LAST = "best-on-test", "selected-on-validation", "last-epoch"
+RATIO, FOLDS = "fixed_validation:0.1", "k_fold:2"
+# Of five queries of each class so many hit: protocol, role -> (fold, rule) -> hits. Seed 1 hits once more, in class 0.
+HITS: dict[tuple[str, str], dict[tuple[str, str], int]] = {
+    ("default", "final"): {("0", PEEKS): 4, ("0", LAST): 3},
+    ("default", "published"): {("0", PEEKS): 3, ("0", LAST): 2},
+    (RATIO, "final"): {("0", HONEST): 2, ("0", LAST): 1},
+    (RATIO, "published"): {("0", HONEST): 1, ("0", LAST): 0},
+    (RATIO, "refit"): {("0", "refit"): 3},
+    (FOLDS, "final"): {("0", HONEST): 1, ("1", HONEST): 2, ("0", LAST): 0, ("1", LAST): 1, ("concatenated", HONEST): 4},
+}
+
+
+def share(*hits: int) -> float:
+    """The mean over two seeds and as many models as there are numbers."""
+    return sum(len(SEEDS) * CLASSES * each + 1 for each in hits) / (len(hits) * len(SEEDS) * CLASSES * PER_CLASS)
+
+
+@dataclass(frozen=True)
+class Made:
+    """One trial. queries: (fold, rule) -> hits of each class."""
+
+    loss: str
+    protocol: str
+    role: str
+    number: int
+    queries: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    tuned: bool = True
+    folds: int = 1
+    split: str = "one"
+
+    @property
+    def key(self) -> str:
+        return f"{self.loss}/{self.protocol}/{self.role}-{self.number}"
+
+    def tags(self) -> dict[str, Any]:
+        peeks = self.protocol == "default"
+        rule = "refit" if self.role == "refit" else PEEKS if peeks else HONEST
+        cell = {"dataset": "sketches", "backbone": "tiny", "embedding_size": 16, "loss": self.loss, "protocol": self.protocol}
+        searching = self.role == "search"
+        about = {
+            "trial": f"{self.role}-{self.number}",
+            "phase": "search" if searching else "final",
+            "seed": 0 if searching else self.number,
+        }
+        about |= {"tuned": self.tuned, "split": self.split, "folds": self.folds, "rule": rule, "peeks": peeks}
+        return {**cell, "cell": f"{self.loss}/{self.protocol}", "label": self.loss, **about}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for (fold, rule), hits in self.queries.items():
+            for label, query in product(range(CLASSES), range(PER_CLASS)):
+                hit = float(query < hits[label])
+                image = label * PER_CLASS + query
+                yield {"fold": fold, "rule": rule, "image": image, "class": label, "recall_at_1": hit, "map_at_r": hit / 2}
+
+    def metrics(self, epoch: int) -> dict[str, float]:
+        """A refit scores no select classes."""
+        score = {} if self.role == "refit" else {"select/recall_at_1": 0.1 * epoch}
+        return {"select/best": 0.1 * epoch, "seconds": 1.0, **score}
+
+
+def final(loss: str, protocol: str, role: str, seed: int, **changes: Any) -> Made:
+    more = changes.pop("more", 0)
+    hits = {place: [count + more + (seed == 1 and label == 0) for label in range(CLASSES)] for place, count in HITS[protocol, role].items()}
+    resplit = {"split": f"of seed {seed}"} if protocol == RATIO else {}
+    usual = {"tuned": role != "published", "folds": 2 if protocol == FOLDS else 1, **resplit}
+    return Made(loss, protocol, role, seed, hits, **usual | changes)
+
+
+def everything() -> list[Made]:
+    """Two losses under default with test feedback, under a ratio with a split for every seed, and under folds.
+
+    The second loss has one hit less per class in everything but its refits, which have one more.
+    """
+    made = []
+    for loss, less in (("triplet", 0), ("contrastive", -1)):
+        for protocol, role in HITS:
+            made += [final(loss, protocol, role, seed, more=1 if less and role == "refit" else less) for seed in SEEDS]
+        made += [Made(loss, protocol, "search", number) for protocol, number in product(("default", RATIO), (0, 1))]
+    return made
+
+
+def rows_of(made: list[Made]) -> StudyRows:
+    trials = [
+        {**one.tags(), "run_id": one.key, "status": "FINISHED", "start": i, "end": i + 1, "role": one.role, "outcome": "finished"}
+        | {"setting": {"margin": 0.5 if one.tuned else 0.1}, "chosen_epoch": 1.5 if one.folds > 1 else 2.0, "select/best": 0.3}
+        for i, one in enumerate(made)
+    ]
+    curves = [
+        {"run_id": one.key, "metric": name, "epoch": epoch, "value": value}
+        for one, epoch in product(made, EPOCHS)
+        for name, value in one.metrics(epoch).items()
+    ]
+    queries = [{**row, "run_id": one.key} for one in made for row in one.rows()]
+    return StudyRows("made", pd.DataFrame(trials), pd.DataFrame(curves), pd.DataFrame(queries))
+
+
+def store(folder: Path, made: list[Made]) -> str:
+    """The same study written as a real one is; the store's address."""
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    tracker = Tracker(uri, "made", artifacts=folder / "artifacts")
+    tracker.wait_until_ready()
+    cells = {str(one.tags()["cell"]): one.tags() for one in made}
+    for cell, tags in cells.items():
+        tracker.start_cell(cell, params={}, tags=tags, files={})
+    for one in made:
+        tags = one.tags()
+        setting = {"loss.margin": 0.5 if one.tuned else 0.1}
+        tracker.start_trial(one.key, cell=str(tags["cell"]), name=one.key, params=setting, tags=tags, files={})
+        for epoch in EPOCHS:
+            tracker.log(one.key, one.metrics(epoch), step=epoch)
+        tracker.end(one.key, "FINISHED", tags={"outcome": "finished"}, files=[_file(folder, one)] if one.queries else [])
+    tracker.close()
+    return uri
+
+
+def _file(folder: Path, one: Made) -> Path:
+    target = folder / "made" / one.key.replace("/", "-")
+    target.mkdir(parents=True)
+    with (target / "queries.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, ["fold", "rule", "image", "class", "recall_at_1", "map_at_r"])
+        table.writeheader()
+        table.writerows(one.rows())
+    return target / "queries.csv"

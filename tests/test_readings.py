@@ -1,0 +1,131 @@
+"""Every reading of a made study makes exactly its own number, and none of them moves another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share, store
+
+from analysis.readings import audited
+from analysis.tables import Number, Ranking, RankingRow, rankings
+from analysis.tracking import read_study
+from trainables.contract import Rule
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Ranking]:
+    return rankings(rows_of(everything()))
+
+
+def row(ranking: Ranking, loss: str = "triplet") -> RankingRow:
+    (one,) = [each for each in ranking.rows if each.loss == loss]
+    return one
+
+
+def beside(one: RankingRow) -> dict[tuple[str, str], Number]:
+    return {(each.setup, each.what): each.numbers["recall_at_1"] for each in one.beside}
+
+
+def test_each_honest_protocol_has_a_ranking_of_its_own_and_the_default_setup_stands_in_each(found: list[Ranking]) -> None:
+    assert [(each.protocol, each.title) for each in found] == [
+        (RATIO, f"sketches, tiny, 16 dimensions, {RATIO}"),
+        (FOLDS, f"sketches, tiny, 16 dimensions, {FOLDS}"),
+    ]
+    for ranking, own in zip(found, (share(2), share(1, 2)), strict=True):
+        assert row(ranking).default["recall_at_1"].value == pytest.approx(share(4))
+        assert row(ranking).validation["recall_at_1"].value == pytest.approx(own)
+        assert row(ranking).validation["map_at_r"].value == pytest.approx(own / 2)
+        assert row(ranking).difference["recall_at_1"].value == pytest.approx(own - share(4))
+
+
+def test_ratios_are_never_merged_and_come_in_order() -> None:
+    made = [
+        replace(final("triplet", RATIO, "final", seed, more=more), protocol=f"fixed_validation:{ratio}")
+        for more, ratio in enumerate((0.5, 0.3, 0.05))
+        for seed in (1, 2)
+    ]
+    assert [(each.protocol, row(each).validation["recall_at_1"].value) for each in rankings(rows_of(made))] == [
+        ("fixed_validation:0.05", pytest.approx(share(4))),
+        ("fixed_validation:0.3", pytest.approx(share(3))),
+        ("fixed_validation:0.5", pytest.approx(share(2))),
+    ]
+
+
+def test_a_single_honest_protocol_needs_no_name_in_the_title() -> None:
+    made = [final("triplet", protocol, "final", 1) for protocol in ("default", RATIO)]
+    (ranking,) = rankings(rows_of(made))
+    assert ranking.title == "sketches, tiny, 16 dimensions"
+
+
+def test_everything_else_stands_beside_with_its_rule_and_setting(found: list[Ranking]) -> None:
+    numbers = {key: (pytest.approx(each.value), each.rule, each.setting, each.seeds) for key, each in beside(row(found[0])).items()}
+    assert numbers == {
+        ("default", "last epoch"): (share(3), LAST, "tuned-on-test", 2),
+        ("default", "published setting"): (share(3), PEEKS, "published", 2),
+        ("default", "published setting, last epoch"): (share(2), LAST, "published", 2),
+        ("validation", "last epoch"): (share(1), LAST, "tuned", 2),
+        ("validation", "published setting"): (share(1), HONEST, "published", 2),
+        ("validation", "published setting, last epoch"): (share(0), LAST, "published", 2),
+        ("validation", "refit"): (share(3), "refit", "tuned", 2),
+    }
+    folded = beside(row(found[1]))
+    assert folded["validation", "last epoch"].value == pytest.approx(share(0, 1))
+    assert folded["validation", "concatenated"].value == pytest.approx(share(4))
+    assert folded["validation", "concatenated"].rule == HONEST
+
+
+def test_what_was_chosen_with_test_feedback_is_starred_whatever_chose_its_epoch(found: list[Ranking]) -> None:
+    starred = {key for key, number in beside(row(found[0])).items() if number.percent().endswith("*")}
+    assert starred == {("default", "last epoch"), ("default", "published setting")}
+
+
+def test_nothing_beside_ever_ranks(found: list[Ranking]) -> None:
+    """contrastive's refit is the best honest number of the study."""
+    assert beside(row(found[0], "contrastive"))["validation", "refit"].value > beside(row(found[0]))["validation", "refit"].value
+    for ranking in found:
+        assert [(each.rank, each.loss) for each in ranking.rows] == [(1, "triplet"), (2, "contrastive")]
+
+
+def test_readings_of_the_same_seeds_are_paired(found: list[Ranking]) -> None:
+    """Each has one hit less per class than the other in every seed, so the difference does not vary at all."""
+    gaps = {(each.setup, each.what): each.difference["recall_at_1"] for each in row(found[0]).beside}
+    for key, gap in ((("validation", "last epoch"), -0.2), (("validation", "refit"), 0.2), (("validation", "published setting"), -0.2)):
+        assert (gaps[key].value, gaps[key].low, gaps[key].high) == pytest.approx((gap, gap, gap))
+    assert "*" in gaps["default", "published setting, last epoch"].signed()  # what it is held against peeks
+    assert "*" not in gaps["validation", "refit"].signed()
+    own = row(found[0]).validation["recall_at_1"]
+    assert own.high - own.low > 0.05
+
+
+def test_a_loss_that_has_only_numbers_beside_is_listed_without_a_rank() -> None:
+    made = [final("triplet", RATIO, "final", 1), final("contrastive", RATIO, "published", 1, more=3)]
+    (ranking,) = rankings(rows_of(made))
+    assert [(each.rank, each.loss) for each in ranking.rows] == [(1, "triplet"), (None, "contrastive")]
+    assert row(ranking, "contrastive").beside[0].difference == {}
+
+
+def test_a_real_store_gives_the_same_rankings(tmp_path: Path, found: list[Ranking]) -> None:
+    made = [one for one in everything() if one.loss == "triplet" and one.protocol in ("default", FOLDS)]
+    (again,) = rankings(read_study(store(tmp_path, made), "made"))
+    assert row(again).validation == row(found[1]).validation
+    assert row(again).default == row(found[1]).default
+    assert {key: number.value for key, number in beside(row(again)).items()} == {
+        key: number.value for key, number in beside(row(found[1])).items()
+    }
+
+
+def test_the_audit_counts_readings_by_rule(tmp_path: Path) -> None:
+    assert audited(tmp_path, get_args(Rule)) == {}
+    lines = ["cell,trial,seed,epoch,rule", "c,final-1,1,2,last-epoch", "c,final-1,1,1 2,best-on-test", "c,final-1,1,3,best-on-test"]
+    (tmp_path / "readings.csv").write_text("\n".join(lines))
+    assert audited(tmp_path, get_args(Rule)) == {"best-on-test": 2, "last-epoch": 1}
+
+
+@pytest.mark.parametrize("text", ["cell,trial,seed,epoch,rule\nc,final-1,1,2,best\n", "cell,trial\nc,best\n", ""])
+def test_an_audit_that_is_not_one_is_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "readings.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"readings\.csv names one of the rules best-on-test, .*; put the file back"):
+        audited(tmp_path, get_args(Rule))

@@ -119,7 +119,8 @@ def value(config: StudyConfig, key: str, **axes: Any) -> set[Any]:
 @pytest.mark.parametrize(
     ("dataset", "backbone", "rate", "step", "gamma", "batch"),
     [("cub200", "resnet50", 1e-4, 5, 0.1, 100), ("cub200", "googlenet", 1e-4, 10, 0.1, 180),
-     ("cars196", "bn_inception", 1e-4, 20, 0.1, 180), ("sop", "resnet50", 6e-4, 10, 0.25, 100), ("sop", "bn_inception", 6e-4, 20, 0.25, 180)],
+     ("cars196", "bn_inception", 1e-4, 20, 0.1, 180), ("sop", "resnet50", 6e-4, 10, 0.25, 100),
+     ("sop", "bn_inception", 6e-4, 20, 0.25, 180)],
 )  # fmt: skip
 def test_the_thesis_trains_as_its_table_3_says(dataset: str, backbone: str, rate: float, step: int, gamma: float, batch: int) -> None:
     config = make(PRESETS["thesis_default"]())

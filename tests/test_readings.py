@@ -100,6 +100,13 @@ def test_readings_of_the_same_seeds_are_paired(found: list[Ranking]) -> None:
     assert own.high - own.low > 0.05
 
 
+def test_the_edge_of_a_range_is_told_of_chosen_settings_under_the_protocol_of_the_ranking(found: list[Ranking]) -> None:
+    edges = [[note for note in each.notes if "at the edge" in note and "contrastive" in note] for each in found]
+    assert [len(each) for each in edges] == [2, 1]
+    assert "under default was chosen as 0," in edges[1][0]
+    assert f"under {RATIO} was chosen as 0," in " ".join(edges[0])
+
+
 def test_a_loss_that_has_only_numbers_beside_is_listed_without_a_rank() -> None:
     made = [final("triplet", RATIO, "final", 1), final("contrastive", RATIO, "published", 1, more=3)]
     (ranking,) = rankings(rows_of(made))

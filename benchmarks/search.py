@@ -59,15 +59,16 @@ def show(name: str, races: list[Race]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=64, help="of the random search, and at most of HyperOpt")
+    parser.add_argument("--trials", type=int, default=64, help="of the random search")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--grace", type=int, default=2)
+    parser.add_argument("--grace", type=int, default=3)
     parser.add_argument("--reduction", type=int, default=3)
     parser.add_argument("--metric", default="map_at_r", help="map_at_r or recall_at_1")
     options = parser.parse_args()
     print(
-        f"{options.trials} settings, {options.metric}, {options.seeds} seeds, grace {options.grace}, reduction {options.reduction}; medians [quartiles]"
+        f"{options.trials} random settings, {options.metric}, grace {options.grace}, reduction {options.reduction}, {options.seeds} seeds:"
     )
+    print("epochs of the random search, of ours until it is as good (median), and the ratio (median and quartiles)\n")
     print(f"{'loss':<18}{'random':>8}{'ours':>8}{'ratio':>18}{'stricter':>10}{'reached':>12}")
     everyone: list[Race] = []
     for loss in LOSSES:

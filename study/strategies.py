@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from search_spaces import Choice, Param, Range, Value
 
 Setting = dict[str, Value]
+START = 12  # random settings at most, before the estimates lead; 6 and 20 were slower in benchmarks/search.py
 Space = Mapping[str, Param]  # flat keys: {"loss.margin": Param(...)}
 
 
@@ -91,7 +92,7 @@ class HyperOpt:
         self.space = space
         domain = {key: _tune(param.search) for key, param in space.items()}
         # HyperOpt's own start of 20 would make a search of 8 purely random.
-        start = min(20, max(2, trials // 3))
+        start = min(START, max(2, trials // 3))
         self.search = HyperOptSearch(
             HyperOptSearch.convert_search_space(domain),
             metric="score",

@@ -100,6 +100,23 @@ def test_a_slot_stays_warm_from_trial_to_trial(folder: Path, local_ray: None) ->
     assert not done.interrupted
 
 
+def test_a_sweep_waits_for_its_trials_and_final_trials_have_what_it_chose(folder: Path, local_ray: None) -> None:
+    searched = {"strategy": "coordinate", "search_training": ["learning_rate"], "search_epochs": 1, "slots": 2}
+    config = small(folder, name="sweep", losses=["contrastive"], **searched)
+    done = run_study(config, view=Watching(config))
+    assert (done.failed, done.interrupted, done.trials) == (0, False, 5 + 5 + 1)
+    trials = read_study(done.tracking_uri, "sweep").trials
+    tried, final = trials[trials["phase"] == "search"], trials[trials["phase"] == "final"].iloc[0]
+    assert set(tried["epochs"].astype(int)) == {1}
+    assert int(final["epochs"]) == config.epochs
+    settings = tried.set_index("trial")["setting"]
+    assert {settings[f"search-{i}"]["margin"] for i in range(5)} == {0, 0.25, 0.5, 0.75, 1}
+    assert len({settings[f"search-{i}"]["margin"] for i in range(5, 10)}) == 1
+    assert {settings[f"search-{i}"]["training.learning_rate"] for i in range(5, 10)} == {1e-6, 1e-5, 1e-4, 1e-3, 1e-2}
+    best = tried[tried["select/best"] == tried["select/best"].max()]["setting"].tolist()
+    assert final["setting"] in best
+
+
 @pytest.fixture(scope="module")
 def wrecked(folder: Path, local_ray: None) -> tuple[Any, StudyRows]:
     import study.run

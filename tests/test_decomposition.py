@@ -71,15 +71,16 @@ def test_an_untuned_default_setup_is_in_the_published_row() -> None:
 
 
 def test_with_fewer_than_three_cells_beyond_the_rankings_own_there_is_none() -> None:
-    mains = [final("triplet", "default", "final", 1, tuned=False), final("triplet", FOLDS, "final", 1)]
-    for one in mains:
-        for place in [place for place in one.queries if place[1] == LAST]:
-            del one.queries[place]
-    more = final("triplet", FOLDS, "final", 2)
-    (two,) = rankings(rows_of([*mains, more]))
+    """The last epoch and the published setting are two; the refit is the third."""
+    published, refit = final("triplet", RATIO, "published", 1), final("triplet", RATIO, "refit", 1)
+    del published.queries["0", LAST]
+    made = [final("triplet", RATIO, "final", 1), published]
+    (two,) = rankings(rows_of(made))
     assert decomposition(two) is None
     assert ranking_json([two])[0]["decomposition"] == []
     assert decomposition_frame([two]).empty
+    (three,) = rankings(rows_of([*made, refit]))
+    assert len(parts_of(three).cells["triplet"]) == 4
 
 
 def test_every_export_has_the_rule_of_every_number(found: list[Ranking]) -> None:

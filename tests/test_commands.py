@@ -109,8 +109,19 @@ def test_plan_counts_the_quickstart() -> None:
     assert (plan["cells"], plan["search_trials"], plan["final_trials"], plan["baseline_trials"]) == (8, 32, 24, 4)
     # Stopping at 2 and 4 of 8 epochs leaves 2 + 2/2 + 4/4 = 4 epochs a search trial.
     assert plan["epochs"] == [32 * 4 + 24 * 8, 56 * 8]
+    assert plan["model_epochs"] == plan["epochs"]
+    assert len(plan["plan"]) == plan["cells"]
+    assert 0 < plan["estimate"]["accelerator_hours"][0] <= plan["estimate"]["accelerator_hours"][1]
     assert plan["estimate"]["seconds"][0] > 0
     assert plan["estimate"]["disk_bytes"] > 0
+
+
+def test_plan_needs_neither_data_nor_weights_to_count() -> None:
+    plan = json.loads(CliRunner().invoke(app, ["plan", "reality_check", "--json"]).stdout)
+    assert (plan["cells"], plan["search_trials"], plan["final_trials"]) == (42, 2100, 420)
+    assert plan["model_epochs"] == [4 * epochs for epochs in plan["epochs"]]
+    assert plan["estimate"]["accelerator_hours"] is None
+    assert "not here yet" in plan["estimate"]["unknown"]
 
 
 def test_plan_reads_well(tmp_path: Path) -> None:

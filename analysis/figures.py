@@ -258,7 +258,7 @@ def _search_legend(found: pd.DataFrame, colour: str) -> list[Line2D]:
     handles = [
         dot("published setting", color=INK, marker="D", markersize=6),
         dot("run to the end"),
-        dot("stopped early or diverged", markerfacecolor=PAPER),
+        dot("stopped early, diverged or out of memory", markerfacecolor=PAPER),
         Line2D([], [], color=colour, linewidth=1.6, label="best so far"),
     ]
     return [*handles, dot("no score", color=INK, marker="x")] if found["score"].isna().any() else handles

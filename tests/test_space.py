@@ -87,6 +87,26 @@ def test_an_optimum_lies_on_its_own_grid_or_a_note_says_why():
     assert Param(paper=10, found=60, grid=Grid(10, 100, 10), search=Range(1, 100), domain=WIDE).found == 60
 
 
+@pytest.mark.parametrize("grid", [Grid(0, 1, 0.1), Grid(0.5, 2, 0.5)])
+def test_a_grid_lies_in_the_search_range(grid):
+    with pytest.raises(ValueError, match="The grid lies in the search range"):
+        Param(paper=0.5, grid=grid, search=Range(0.1, 1.5), domain=WIDE, note="a note does not excuse it")
+    assert Param(paper=0.5, grid=grid, search=Range(0, 2), domain=WIDE).levels() == grid.values()
+
+
+@pytest.mark.parametrize(("range_", "middle"), [(Range(0, 1), 0.5), (Range(1, 100, log=True), 10), (Range(-3, 1), -1)])
+def test_a_place_goes_from_0_to_1_log_ranges_by_order_of_magnitude(range_, middle):
+    assert [range_.place(value) for value in (range_.low, middle, range_.high)] == pytest.approx([0, 0.5, 1])
+
+
+@pytest.mark.parametrize("range_", [Range(0, 1), Range(1, 100, log=True), Range(2, 40, log=True, integer=True), Range(1, 3, integer=True)])
+def test_levels_go_from_end_to_end_once_each_inside_the_range(range_):
+    levels = range_.levels()
+    assert (levels[0], levels[-1]) == range_.ends()
+    assert list(levels) == sorted(set(levels))
+    assert all(level in range_ for level in levels)
+
+
 def test_a_param_cites_only_those_who_gave_a_value_and_zero_is_a_value():
     param = Param(paper=0.0, found=0.5, search=Range(0, 1), domain=Range(0, 1))
     assert dict(param.cited()) == {"paper": 0.0, "found": 0.5}

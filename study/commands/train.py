@@ -38,7 +38,7 @@ def train(
         scores = "  ".join(f"{name} {value:.4f}" for name, value in row.select.items())
         print(
             f"epoch {row.epoch:>3}  loss {_loss(row.loss)}  select: {scores}{mark}  {row.seconds:.1f} s"
-            + ("  diverged" if row.diverged else "")
+            + ("  diverged" if row.diverged else "  out of memory" if row.out_of_memory else "")
         )
     if final:
         result = learner.read_test()

@@ -124,9 +124,11 @@ def test_every_number_carries_how_it_was_chosen(trials: pd.DataFrame) -> None:
 
 def test_artifacts_are_kept_with_their_runs(uri: str, trials: pd.DataFrame) -> None:
     client = open_store(uri)
-    for run_id, phase in zip(trials["run_id"], trials["phase"], strict=True):
-        names = {file.path for file in client.list_artifacts(run_id)}
-        assert names == ({"trial.yaml", "best.pt", "queries.csv"} if phase == "final" else {"trial.yaml"})
+    for trial in trials.to_dict("records"):
+        names = {file.path for file in client.list_artifacts(trial["run_id"])}
+        left = {"trial.yaml", "best.pt", "queries.csv"} if trial["phase"] == "final" else {"trial.yaml"}
+        first = trial["trial"] == "final-1" and trial["rule"] != "untrained"  # whose embeddings are kept for maps
+        assert names == (left | {"embeddings.npz"} if first else left)
     parent = client.get_run(trials["run_id"][0]).data.tags["mlflow.parentRunId"]
     assert {file.path for file in client.list_artifacts(parent)} == {"config.yaml", "splits.json"}
 

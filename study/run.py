@@ -67,9 +67,11 @@ def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
         if not interrupted:
             recorder.end_cells()
     finally:
-        if ours:
-            ray.shutdown()
-        tracker.close()
+        try:
+            tracker.close()  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
+        finally:
+            if ours:
+                ray.shutdown()
     if interrupted:
         return Finished(folder, uri, total, recorder.failed, interrupted, [], None)
     (folder / "finished.json").write_text(json.dumps({"trials": total, "failed": recorder.failed}))

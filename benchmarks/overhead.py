@@ -18,6 +18,7 @@ import statistics
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -50,7 +51,7 @@ class Clock(View):
     def starts(self) -> list[float]:
         """Of every trial but the first."""
         ends = sorted(end for done in self.slots.values() for end, _, _ in done)
-        return [b - a - seconds for a, b, seconds in zip(ends, ends[1:], self.epoch_seconds[1:], strict=True)]
+        return [b - a - seconds for (a, b), seconds in zip(pairwise(ends), self.epoch_seconds[1:], strict=True)]
 
 
 def run(**changes: Any) -> Clock:

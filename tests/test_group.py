@@ -107,7 +107,7 @@ def test_splits_are_dealt_out_and_each_is_trained_as_if_alone(group: Group) -> N
     for mine, theirs in zip(one, two, strict=True):
         assert {**mine["metrics"], "seconds": 0} == {**theirs["metrics"], "seconds": 0}
     saved = group.save()
-    assert sorted(saved["state"]["folds"]) == sorted(saved["artifacts"]) == [0, 1, 2]
+    assert sorted(saved["state"]["folds"]) == sorted(saved["artifacts"]["folds"]) == [0, 1, 2]
 
 
 def test_a_trial_moves_between_one_worker_and_several(group: Group) -> None:

@@ -91,4 +91,4 @@ class Mailbox:
         return len(self.answers) == self.world or generation != self.generation
 
     def _errors(self) -> dict[int, str]:
-        return {rank: value for rank, (well, value) in self.answers.items() if not well}
+        return {rank: value for rank, (well, value) in sorted(self.answers.items()) if not well}

@@ -14,7 +14,7 @@ LAYERS = ["search_spaces", "trainables", "analysis", "study"]
 FILES = sorted(path.relative_to(ROOT) for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 DOORS = {
     "pytorch_metric_learning": ["trainables/losses/"],
-    "mlflow": ["analysis/tracking.py"],
+    "mlflow": ["analysis/tracking/"],
     "hyperopt": [],  # only through Ray's HyperOptSearch
     "ray": [
         *(f"trainables/{name}.py" for name in ("slot", "group")),

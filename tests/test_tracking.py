@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from stores import CLASSES, PER_CLASS, tags, write_study
 
-from analysis import tracking
-from analysis.tracking import StudyRows, Tracker, TrackingError, open_store, read_study, redact, studies
+from analysis.tracking import StudyRows, Tracker, TrackingError, open_store, read_study, redact, studies, write
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +102,7 @@ def test_a_call_never_waits_for_the_store(store: str, tmp_path: Path) -> None:
 def test_a_write_that_fails_for_good_is_told_at_the_end_and_takes_nothing_with_it(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "RETRY_PAUSES", (0.0,))
+    monkeypatch.setattr(write, "RETRY_PAUSES", (0.0,))
     tracker = Tracker(store, "fails", artifacts=tmp_path)
     tracker.log("never started", {"x": 1.0})
     about = tags("triplet", "default", "best-on-test")
@@ -117,7 +116,7 @@ def test_a_write_that_fails_for_good_is_told_at_the_end_and_takes_nothing_with_i
 
 
 def test_a_write_that_fails_once_is_tried_again(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "RETRY_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(write, "RETRY_PAUSES", (0.0, 0.0))
     tracker = Tracker(store, "stutters", artifacts=tmp_path)
     tracker.wait_until_ready()
     create, fails = tracker._client.create_run, iter([True, False])

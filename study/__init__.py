@@ -15,6 +15,8 @@ for _name, _value in {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # study/interrupts.py has one that also knows SIGTERM
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's own notes of an experiment are never read: ours are in the ledger
     "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # slots start side by side; the searcher hands out no more trials than there are slots
 }.items():
     os.environ.setdefault(_name, _value)

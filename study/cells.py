@@ -144,6 +144,14 @@ class Cells(Keys):
             tuned=tuned,
         )
 
+    def spec_again(self, given: Mapping[str, Any]) -> TrialSpec:
+        """The spec of a trial that a ledger tells of."""
+        cell, seed, kind = Cell(**given["cell"]), given["seed"], given["name"].partition("-")[0]
+        if cell.loss == UNTRAINED:
+            return next(spec for spec in self.baseline_specs() if (spec.cell, spec.seed) == (cell, seed))
+        spec = self.spec(cell, "search" if kind == "search" else "final", seed, given["setting"], tuned=given["tuned"])
+        return self.refit_spec(spec, given["epochs"]) if kind == "refit" else spec
+
     def refit_spec(self, final: TrialSpec, epochs: int) -> TrialSpec:
         """The same trial on all train classes, for so many epochs: nothing is held out, so nothing is chosen."""
         train, test = halves(self.origin(final.cell.dataset))

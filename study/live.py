@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -48,11 +48,24 @@ class View:
         self.began = self.first_epoch = time.monotonic()
         self.live: Live | None = None
 
+    def took_up(self, ended: Iterable[tuple[TrialSpec, Mapping[str, Any]]]) -> None:
+        """What earlier drivers of this study have done."""
+        for spec, event in ended:
+            cell = self.cells[spec.cell]
+            cell.done += 1
+            cell.state = "done" if cell.done == cell.total else "waits"
+            self.ended_trials += 1
+            expected = self.config.expected_search_epochs() if spec.phase == "search" else spec.training.epochs
+            self.left = max(0.0, self.left - expected)
+            if event.get("epoch"):
+                cell.best = max(event["score"], cell.best or 0.0)
+
     @contextmanager
     def running(self, *, total: int, slots: int) -> Iterator[None]:
         self.total = total
         self.first_epoch = time.monotonic()
-        self.say(f"Study '{self.config.name}': {len(self.config.cells())} cells, {total} trials, {slots} at a time.")
+        before = f", {self.ended_trials} done before" if self.ended_trials else ""
+        self.say(f"Study '{self.config.name}': {len(self.config.cells())} cells, {total} trials{before}, {slots} at a time.")
         if not self.console.is_terminal:
             yield
             return

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from study.config import StudyConfig
+from study.ledger import LEDGER
 
 TIMEOUT = 10  # seconds for a tracking server to answer
 
@@ -15,16 +16,21 @@ class PreflightError(Exception):
     """The config is good, the place is not."""
 
 
-def study_folder(config: StudyConfig) -> Path:
-    """Where the study will live; a ValueError if it already does."""
+def study_folder(config: StudyConfig, *, resume: bool = False) -> Path:
+    """Where the study lives, if it is to be resumed, or will live: a ValueError if it is the other way round."""
     folder = Path(config.studies) / config.name
+    if resume:
+        if (folder / LEDGER).exists():
+            return folder
+        raise ValueError(f"There is no study '{config.name}' in {folder.parent} to go on with; leave out --resume to begin it.")
     if not folder.exists():
         return folder
     free = next(name for i in count(2) if not (folder.parent / (name := f"{config.name}-{i}")).exists())
-    state = "is finished" if (folder / "finished.json").exists() else "was started before and did not finish"
-    raise ValueError(
-        f"The study '{config.name}' {state}: {folder}. `fairtrial report {config.name}` shows it; `--name {free}` runs it again beside."
-    )
+    if (folder / "finished.json").exists():
+        state, cure = "is finished", f"`fairtrial report {config.name}` shows it"
+    else:
+        state, cure = "was started before and did not finish", f"`fairtrial run {config.name} --resume` goes on with it"
+    raise ValueError(f"The study '{config.name}' {state}: {folder}. {cure}; `--name {free}` runs it again beside.")
 
 
 def embedded_uri(studies: Path) -> str:

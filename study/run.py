@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ray
@@ -12,16 +13,23 @@ from ray import tune
 
 from analysis.report import write_report
 from analysis.tables import Ranking, rankings
-from analysis.tracking import Tracker, read_study
+from analysis.tracking import read_study
 from study.audit import Audit
 from study.config import StudyConfig
+from study.interrupts import Interrupts
+from study.lease import Lease
+from study.ledger import LEDGER, Ledger, events
 from study.live import View
+from study.mirror import Mirror
 from study.preflight import PreflightError, check_place, study_folder, tracking_uri
-from study.recorder import Recorder, config_yaml, start_cells, write_splits
+from study.recorder import NO_ROOM, Recorder
+from study.resume import began_with, check_same, identity, rebuild, take_up
 from study.room import Room, find_room
 from study.search import StudySearcher
 from study.staging import stage
 from study.stopping import StopPerCell
+from study.storage import RAY, attempts, config_yaml, trial_folder, write_splits
+from study.versions import code
 from trainables.slot import Slot
 
 RETRIES = 2  # of a trial whose process died
@@ -38,75 +46,149 @@ class Finished:
     interrupted: bool
     rankings: list[Ranking]
     page: Path | None
+    signal: int = 0  # that interrupted it, if it was one
+    no_room: str = ""  # or what the disk said
 
 
-def run_study(config: StudyConfig, *, view: View | None = None) -> Finished:
-    """Run every trial of the study on local Ray, or on the cluster that RAY_ADDRESS names."""
+def run_study(config: StudyConfig, *, resume: bool = False, new_code: bool = False, view: View | None = None) -> Finished:
+    """Run every trial of the study on local Ray, or on the cluster that RAY_ADDRESS names.
+
+    resume: go on with a study that was interrupted, or let one grow. new_code: although the code is another one.
+    """
     check_place(config)
     stage(config)
-    folder, uri = study_folder(config), tracking_uri(config)
+    folder = study_folder(config, resume=resume)
     try:
-        folder.mkdir(parents=True, mode=0o700)
+        folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     except OSError as error:
         raise PreflightError(f"The studies folder must be writable: {error}; choose another with --set studies=FOLDER.") from None
-    (folder / "config.yaml").write_text(config_yaml(config))
-    write_splits(config, folder / "splits")
-    artifacts = None if config.tracking_uri else folder.parent / "mlartifacts" / config.name
-    tracker = Tracker(uri, config.name, artifacts=artifacts)
-    view = view or View(config)
-    ours = not ray.is_initialized()
-    try:
-        room = _ready(config, tracker, folder, view)
-        searcher = StudySearcher(config, room.slots)
-        total = sum(sum(config.trials(cell)) for cell in config.cells()) + len(searcher.baselines)
-        cells = start_cells(config, tracker)
-        with view.running(total=total, slots=min(room.slots(), total)):
-            recorder = Recorder(config, tracker, view, cells, Audit(folder / "readings.csv"))
-            _tuner(config, searcher, recorder, room, total=total).fit()
-        interrupted = recorder.ended + searcher.skipped < total
-        if not interrupted:
-            recorder.end_cells()
-    finally:
-        try:
-            tracker.close()  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
-        finally:
-            if ours:
-                ray.shutdown()
-    if interrupted:
-        return Finished(folder, uri, total, recorder.failed, interrupted, [], None)
-    (folder / "finished.json").write_text(json.dumps({"trials": total, "failed": recorder.failed}))
-    rows = read_study(uri, config.name)
+    interrupts = Interrupts()
+    with Lease(folder, interrupts.ask), interrupts.watched():
+        drive = Drive(config, folder, interrupts, view or View(config), new_code=new_code)
+        done = drive.run()
+    if done.interrupted:
+        return done
+    rows = read_study(done.tracking_uri, config.name)
     found = rankings(rows)
     page = write_report(rows, found, folder=folder, config_yaml=config_yaml(config))
-    return Finished(folder, uri, total, recorder.failed, interrupted, found, page)
+    return replace(done, rankings=found, page=page)
 
 
-def _ready(config: StudyConfig, tracker: Tracker, folder: Path, view: View) -> Room:
-    """Ray and MLflow; a study that cannot have both leaves nothing behind."""
-    try:
-        room = find_room(config, view.say)
-        tracker.wait_until_ready()
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return room
+class Drive:
+    """One driver's part of a study: from where its ledger stands to its end, or to the next interruption."""
+
+    def __init__(self, config: StudyConfig, folder: Path, interrupts: Interrupts, view: View, *, new_code: bool) -> None:
+        self.config, self.folder, self.interrupts, self.view = config, folder, interrupts, view
+        self.past = events(folder)
+        self.grows = check_same(self.past, identity(config, code()), new_code=new_code) if self.past else {}
+        self.ledger = Ledger(folder / LEDGER)
+        self.total = sum(sum(config.trials(cell)) for cell in config.cells()) + len(config.baseline_cells())
+        self.stopping = StopPerCell(config)
+        self.searcher = StudySearcher(began_with(self.past, config) if self.past else config)
+        self.standing = rebuild(self.past, self.searcher, self.stopping, self.ledger)
+
+    def run(self) -> Finished:
+        if not self.standing.finished or self.grows:
+            self._note_beginning()
+        mirror = Mirror(self.config, self.folder, self.ledger, resumed=bool(self.past))
+        ours = not ray.is_initialized()
+        try:
+            recorder = self._train(mirror)
+            if self.searcher.over and not self.standing.finished:
+                self.ledger.note("finished")
+        finally:
+            try:
+                mirror.close()  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
+            finally:
+                self.ledger.close()
+                if ours:
+                    ray.shutdown()
+        return self._done(recorder)
+
+    def _note_beginning(self) -> None:
+        (self.folder / "config.yaml").write_text(config_yaml(self.config))
+        (self.folder / "finished.json").unlink(missing_ok=True)
+        write_splits(self.config, self.folder / "splits")
+        if self.past:
+            self.ledger.note("resumed", grows=self.grows, code=code(), total=self.total)
+            if self.grows:
+                self.searcher.grow(self.config)
+            self.standing.finished = False
+        else:
+            self.ledger.note("study", **identity(self.config, code()), total=self.total)
+        take_up(self.folder, self.searcher, self.standing)
+
+    def _train(self, mirror: Mirror) -> Recorder:
+        recorder = Recorder(self.ledger, self.view, Audit(self.folder / "readings.csv"), self.standing.epochs)
+        if self.standing.finished or self.searcher.over:
+            mirror.wait_until_ready()
+            return recorder
+        room = self._ready(mirror)
+        self.searcher.slots, self.searcher.note = room.slots, recorder.given
+        self.view.took_up(self.standing.ended)
+        with self.view.running(total=self.total, slots=min(room.slots(), self.total)), self.interrupts.obeyed():
+            _tuner(self, recorder, room).fit()
+        return recorder
+
+    def _ready(self, mirror: Mirror) -> Room:
+        """Ray and MLflow; a study that cannot have both leaves nothing behind."""
+        try:
+            room = find_room(self.config, self.view.say)
+            mirror.wait_until_ready()
+        except BaseException:
+            if not self.past:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        return room
+
+    def must_end(self, recorder: Recorder) -> bool:
+        """Asked by Tune after every event."""
+        if self.interrupts.stopping and not self.searcher.stopping:
+            self.searcher.stopping = True
+            self.ledger.note("stopping")
+        return self.interrupts.ending or recorder.no_room or self.ledger.failure is not None
+
+    def _done(self, recorder: Recorder) -> Finished:
+        ended = [event["outcome"] for event in events(self.folder) if event["event"] == "end"]
+        done = Finished(self.folder, tracking_uri(self.config), len(ended), ended.count("failed"), not self.searcher.over, [], None)
+        if not done.interrupted:
+            (self.folder / "finished.json").write_text(json.dumps({"trials": done.trials, "failed": done.failed}))
+        no_room = str(self.ledger.failure or "") or (NO_ROOM if recorder.no_room else "")
+        return replace(done, signal=self.interrupts.signal, no_room=no_room)
 
 
-def _tuner(config: StudyConfig, searcher: StudySearcher, recorder: Recorder, room: Room, *, total: int) -> tune.Tuner:
+class _Ends(tune.Stopper):
+    """Tune pickles it, though nobody reads that."""
+
+    def __init__(self, must_end: Callable[[], bool]) -> None:
+        self.must_end = must_end
+
+    def __getstate__(self) -> dict[str, bool]:
+        return {}
+
+    def __call__(self, trial_id: str, result: dict[str, object]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.must_end()
+
+
+def _tuner(drive: Drive, recorder: Recorder, room: Room) -> tune.Tuner:
     return tune.Tuner(
         tune.with_resources(tune.with_parameters(Slot, crew=room.crew), room.slot_resources()),
         tune_config=tune.TuneConfig(
-            search_alg=searcher,
-            scheduler=StopPerCell(config),
-            num_samples=total,
+            search_alg=drive.searcher,
+            scheduler=drive.stopping,
+            num_samples=-1,  # the searcher knows when it is over
             reuse_actors=True,
             trial_name_creator=lambda trial: trial.trial_id,
-            trial_dirname_creator=lambda trial: trial.trial_id,
+            trial_dirname_creator=lambda trial: trial_folder(trial.config["key"]),
         ),
         run_config=tune.RunConfig(
-            name="ray",
-            storage_path=str((Path(config.studies) / config.name).absolute()),
+            name=str(attempts(drive.folder) + 1),
+            storage_path=str((drive.folder / RAY).absolute()),
             verbose=0,
+            stop=_Ends(lambda: drive.must_end(recorder)),
             callbacks=[recorder],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=1, checkpoint_frequency=1, checkpoint_at_end=True),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ray import cloudpickle
 from ray.tune.search import Searcher
 
 from study.config import StudyConfig
@@ -15,7 +14,25 @@ from study.strategies import STRATEGIES, Setting, Strategy
 from trainables.contract import Cell, FinalKind, TrialSpec
 
 SCORE = "score"
-Labelled = tuple[str, TrialSpec]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A trial that was handed out. Its key names it for good: in the ledger, in MLflow, in the folder of its checkpoints."""
+
+    name: str  # search-3, final-1
+    spec: TrialSpec
+    extended: bool = False  # belongs to what a study grew by after test classes had been read
+
+    @property
+    def key(self) -> str:
+        return f"{self.spec.cell}/{self.name}"
+
+    def event(self) -> dict[str, Any]:
+        """What the ledger tells of it: enough to make it again."""
+        spec = self.spec
+        about = {"key": self.key, "cell": asdict(spec.cell), "name": self.name, "seed": spec.seed, "setting": dict(spec.setting)}
+        return about | {"tuned": spec.tuned, "epochs": spec.training.epochs, "extended": self.extended}
 
 
 @dataclass
@@ -27,11 +44,13 @@ class CellSearch:
     to_search: int
     to_finish: list[tuple[FinalKind, int]]  # final trials not started yet, with their seeds
     best: tuple[float, int, Setting]  # selection score, minus the trial's number, setting: of equals the earlier wins
-    searching: dict[str, tuple[int, Setting]] = field(default_factory=dict)  # trial id -> number, setting
-    refits: list[TrialSpec] = field(default_factory=list)  # of final trials that have ended
-    finishing: dict[str, TrialSpec] = field(default_factory=dict)  # final trials that a refit will follow
+    searching: dict[str, tuple[int, Setting]] = field(default_factory=dict)  # key -> number, setting
+    refits: list[Given] = field(default_factory=list)  # of final trials that have ended
+    finishing: dict[str, Given] = field(default_factory=dict)  # final trials that a refit will follow
     tried: int = 0
     waiting: bool = False  # its strategy has nothing to suggest until a running trial completes
+    settled: Setting | None = None  # what its final trials train with
+    rounds: int = 1  # of final trials; a search that grew and found better makes another
 
     @property
     def search_over(self) -> bool:
@@ -39,16 +58,32 @@ class CellSearch:
 
 
 class StudySearcher(Searcher):
-    """One Tune Searcher in front of one strategy per cell; losses never compete for budget."""
+    """One Tune Searcher in front of one strategy per cell; losses never compete for budget.
 
-    def __init__(self, config: StudyConfig, slots: Callable[[], int] = lambda: sys.maxsize) -> None:
+    What it hands out depends on nothing but the config and the order of trials given and ended: replay() of a ledger
+    brings it to where it was. note: told of every new trial before anyone else.
+    """
+
+    def __init__(
+        self,
+        config: StudyConfig,
+        slots: Callable[[], int] = lambda: sys.maxsize,
+        note: Callable[[Given], None] = lambda given: None,
+    ) -> None:
         super().__init__(metric=SCORE, mode="max")
-        self.config, self.slots = config, slots
-        self.running: set[str] = set()  # trials that were handed out and have not ended
+        self.config, self.slots, self.note = config, slots, note
+        self.stopping = False  # nothing new is handed out
+        self.running: dict[str, Given] = {}  # by key: handed out and not ended
+        self.interrupted: list[Given] = []  # of them those that an earlier driver left, and nobody runs yet
+        self.starts: dict[str, str] = {}  # key -> a checkpoint that an interrupted trial goes on from
+        self.keys: dict[str, str] = {}  # Tune's name of a trial -> ours
         self.baselines: list[TrialSpec] = list(config.baseline_specs())
         self.cells = {str(cell): self._open(cell) for cell in config.cells()}
-        self.owner: dict[str, str] = {}  # search trial id -> cell
+        self.owner: dict[str, str] = {}  # key of a search trial -> cell
         self.skipped = 0  # refits of final trials that failed
+        self.read_test = False  # a final trial has ended
+        self.budgets: dict[str, int] = {}  # cell -> search trials before the study grew
+        self.seeds: frozenset[int] = frozenset()  # final seeds before it grew
 
     def _open(self, cell: Cell) -> CellSearch:
         config, published = self.config, self.config.published(cell.loss)
@@ -62,89 +97,150 @@ class StudySearcher(Searcher):
             best=(-1.0, 0, published),
         )
 
+    @property
+    def over(self) -> bool:
+        """Nothing is left to do, and nothing runs."""
+        return not (self.running or self.baselines or any(cell.to_search or self._owes(cell) for cell in self.cells.values()))
+
+    def _owes(self, cell: CellSearch) -> bool:
+        return bool(cell.to_finish or cell.refits or cell.finishing or self._better_found(cell))
+
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial; None while there is no slot for it, or all that is left waits for a search to end.
 
         A trial is not drawn before its slot is there: by then the searcher knows more.
         """
-        if len(self.running) >= self.slots():
+        if self.stopping:
+            return str(Searcher.FINISHED)
+        if len(self.running) - len(self.interrupted) >= self.slots():
             return None
-        found = self._search_trial(trial_id) or self._final_trial(trial_id)
-        if found:
-            self.running.add(trial_id)
-            label, spec = found
-            return {"cell": str(spec.cell), "trial": label, "spec": spec.as_dict()}
-        waiting = any(cell.to_finish or cell.refits or cell.finishing for cell in self.cells.values())
-        return None if waiting else Searcher.FINISHED
+        if self.interrupted:
+            return self._hand_out(trial_id, self.interrupted.pop(0))
+        if given := self._draw():
+            self.note(given)
+            return self._hand_out(trial_id, given)
+        return None if any(self._owes(cell) for cell in self.cells.values()) else str(Searcher.FINISHED)
 
-    def _search_trial(self, trial_id: str) -> Labelled | None:
+    def _hand_out(self, trial_id: str, given: Given) -> dict[str, Any]:
+        self.keys[trial_id] = given.key
+        about = {"key": given.key, "cell": str(given.spec.cell), "trial": given.name, "spec": given.spec.as_dict()}
+        return about | ({"start": self.starts[given.key]} if given.key in self.starts else {})
+
+    def _draw(self) -> Given | None:
+        given = self._search_trial() or self._final_trial()
+        if given:
+            self.running[given.key] = given
+        return given
+
+    def _search_trial(self) -> Given | None:
         """From the cell with the fewest running: a searcher learns most when its trials come one after the other."""
         ready = [cell for cell in self.cells.values() if cell.to_search and not cell.waiting]
         for cell in sorted(ready, key=lambda cell: (len(cell.searching), cell.tried)):
-            setting = cell.strategy.suggest(trial_id)
+            name = f"search-{cell.tried}"
+            setting = cell.strategy.suggest(f"{cell.cell}/{name}")
             if setting is not None:
-                return self._start(trial_id, cell, setting)
+                return self._start(name, cell, setting)
             assert cell.searching, "a strategy waits for its own running trials only"
             cell.waiting = True
         return None
 
-    def _start(self, trial_id: str, cell: CellSearch, setting: Setting) -> Labelled:
+    def _start(self, name: str, cell: CellSearch, setting: Setting) -> Given:
         space = self.config.space(cell.cell.loss)
         assert setting.keys() == space.keys(), "a setting has every key"
         assert all(setting[key] in param.search for key, param in space.items()), f"a setting lies in its ranges: {setting}"
-        cell.searching[trial_id] = cell.tried, setting
+        extended = cell.tried >= self.budgets.get(str(cell.cell), sys.maxsize)
+        given = Given(name, self.config.spec(cell.cell, "search", self.config.seed, setting), extended)
+        cell.searching[given.key] = cell.tried, setting
         cell.to_search -= 1
         cell.tried += 1
-        self.owner[trial_id] = str(cell.cell)
-        return f"search-{cell.tried - 1}", self.config.spec(cell.cell, "search", self.config.seed, setting)
+        self.owner[given.key] = str(cell.cell)
+        return given
 
-    def _final_trial(self, trial_id: str) -> Labelled | None:
+    def _final_trial(self) -> Given | None:
         for cell in self.cells.values():
             if cell.refits:
-                spec = cell.refits.pop(0)
-                return f"refit-{spec.seed}", spec
+                return cell.refits.pop(0)
+            if self._better_found(cell):
+                cell.rounds += 1
+                others = [each for each in cell.to_finish if each[0] != "final"]
+                cell.to_finish = [*(("final", seed) for seed in self.config.final_seeds()), *others]
             if cell.to_finish and cell.search_over:
-                return self._finish(trial_id, cell, *cell.to_finish.pop(0))
+                return self._finish(cell, *cell.to_finish.pop(0))
         if not self.baselines:
             return None
         spec = self.baselines.pop(0)
-        return f"final-{spec.seed}", spec
+        return Given(f"final-{spec.seed}", spec, self._is_new(spec.seed))
 
-    def _finish(self, trial_id: str, cell: CellSearch, kind: FinalKind, seed: int) -> Labelled:
+    def _better_found(self, cell: CellSearch) -> bool:
+        """The search grew after its final trials and chose another setting: they are made again with that."""
+        return cell.search_over and cell.settled is not None and cell.settled != cell.best[2]
+
+    def _finish(self, cell: CellSearch, kind: FinalKind, seed: int) -> Given:
         tuned = kind == "final" and self.config.searched(cell.cell)
         setting = cell.best[2] if tuned else self.config.published(cell.cell.loss)
+        if tuned:
+            cell.settled = setting
+        round_ = f"-round{cell.rounds}" if kind == "final" and cell.rounds > 1 else ""
         spec = self.config.spec(cell.cell, "final", seed, setting, tuned=tuned)
+        given = Given(f"{kind}-{seed}{round_}", spec, self._is_new(seed) or bool(round_))
         if kind == "final" and self.config.refits(cell.cell):
-            cell.finishing[trial_id] = spec
-        return f"{kind}-{seed}", spec
+            cell.finishing[given.key] = given
+        return given
+
+    def _is_new(self, seed: int) -> bool:
+        return bool(self.seeds) and seed not in self.seeds
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        self.running.discard(trial_id)
-        self._follow(trial_id, None if error or not result else result)
-        name = self.owner.pop(trial_id, None)
+        key = self.keys.pop(trial_id, None)
+        if key and (error or (result and result.get("done"))):  # else it was cut off, and goes on when the study does
+            self.complete(key, None if error else result)
+
+    def complete(self, key: str, result: Mapping[str, Any] | None) -> None:
+        """A trial has ended, None: without a result. result: its score, and of a final trial the chosen epoch."""
+        given = self.running.pop(key)
+        self.read_test = self.read_test or given.spec.phase == "final"
+        self._follow(key, result)
+        name = self.owner.pop(key, None)
         if name is None:
             return
         cell = self.cells[name]
-        number, setting = cell.searching.pop(trial_id)
+        number, setting = cell.searching.pop(key)
         cell.waiting = False
-        score = None if error or not result else float(result[SCORE])
-        cell.strategy.complete(trial_id, score)
+        score = float(result[SCORE]) if result else None
+        cell.strategy.complete(key, score)
         if score is not None and (score, -number) > cell.best[:2]:
             cell.best = (score, -number, setting)
 
-    def _follow(self, trial_id: str, result: dict[str, Any] | None) -> None:
+    def _follow(self, key: str, result: Mapping[str, Any] | None) -> None:
         """A final trial has ended: its refit trains for as many epochs as it chose, on the average of its folds."""
         for cell in self.cells.values():
-            final = cell.finishing.pop(trial_id, None)
+            final = cell.finishing.pop(key, None)
             if final and result:
-                cell.refits.append(self.config.refit_spec(final, max(1, round(result["chosen_epoch"]))))
+                spec = self.config.refit_spec(final.spec, max(1, round(result["chosen_epoch"])))
+                cell.refits.append(Given(final.name.replace("final-", "refit-"), spec, final.extended))
             elif final:
                 self.skipped += 1
 
-    def save(self, checkpoint_path: str) -> None:
-        with open(checkpoint_path, "wb") as file:
-            cloudpickle.dump({name: value for name, value in self.__dict__.items() if name != "slots"}, file)
+    def grow(self, config: StudyConfig) -> None:
+        """More search trials, more final seeds; what comes of it after test classes were read is marked."""
+        old, self.config = self.config, config
+        added = [seed for seed in config.final_seeds() if seed not in old.final_seeds()]
+        for cell in self.cells.values():
+            cell.to_search += config.trials(cell.cell)[0] - old.trials(cell.cell)[0]
+            cell.to_finish += [(kind, seed) for seed in added for kind in config.final_kinds(cell.cell)]
+        self.baselines += [spec for spec in config.baseline_specs() if (spec.cell, spec.seed) not in old.baseline_cells()]
+        if self.read_test:
+            self.seeds = self.seeds or frozenset(old.final_seeds())
+            for cell in self.cells.values():
+                self.budgets.setdefault(str(cell.cell), old.trials(cell.cell)[0])
 
-    def restore(self, checkpoint_path: str) -> None:
-        with open(checkpoint_path, "rb") as file:
-            self.__dict__.update(cloudpickle.load(file))
+    def replay(self, event: Mapping[str, Any]) -> Given:
+        """Draw the trial that the ledger tells of. ValueError: this code would have drawn another one."""
+        given = self._draw()
+        if given is None or given.event() != {key: event[key] for key in given.event()}:
+            got = "nothing" if given is None else f"{given.key} with {dict(given.spec.setting)}"
+            raise ValueError(
+                f"A study goes on with the code that began it, but where its ledger has {event['key']} with {event['setting']}, "
+                f"this code gives {got}; install the versions that the ledger's first line names."
+            )
+        return given

@@ -111,7 +111,6 @@ def simulate(config: StudyConfig, curves: Mapping[str, Curves], *, slots: int = 
             if not isinstance(given, dict):  # it waits, or all is done
                 break
             running.append(Trial(trial_id, given, curves))
-            stopping.on_trial_add(None, running[-1])
         if not running:
             assert given == StudySearcher.FINISHED, "a searcher waits for running trials only"
             return
@@ -120,6 +119,6 @@ def simulate(config: StudyConfig, curves: Mapping[str, Curves], *, slots: int = 
             stops = result["done"] or stopping.on_trial_result(None, trial, result) == StopPerCell.STOP
             if stops:
                 stopping.on_trial_complete(None, trial, result)
-                searcher.on_trial_complete(trial.trial_id, result)
+                searcher.on_trial_complete(trial.trial_id, result | {"done": True})
                 running.remove(trial)
             yield Step(str(trial.spec.cell), trial.config["trial"], trial.spec.setting, result["epoch"], result[SCORE], stops)

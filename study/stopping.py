@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from ray.tune.execution.tune_controller import TuneController
@@ -20,25 +22,25 @@ class StopPerCell(FIFOScheduler):
     def __init__(self, config: StudyConfig) -> None:
         super().__init__()
         self.ashas = {str(cell): _asha(config) for cell in config.cells() if config.searched(cell) and config.rungs()}
-
-    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
-        if asha := self._asha_of(trial):
-            asha.on_trial_add(tune_controller, trial)
+        self.added: set[str] = set()
 
     def on_trial_result(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> str:
-        asha = self._asha_of(trial)
-        if asha is None:
-            return str(TrialScheduler.CONTINUE)
-        decision = asha.on_trial_result(tune_controller, trial, result)
-        # Its scores set the bar at every rung, but the published setting itself is never stopped.
-        return TrialScheduler.CONTINUE if trial.config["trial"] == PUBLISHED else str(decision)
+        return self.judge(trial.config["cell"], trial.config["trial"], result)
 
     def on_trial_complete(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> None:
-        if asha := self._asha_of(trial):
-            asha.on_trial_complete(tune_controller, trial, result)
+        self.judge(trial.config["cell"], trial.config["trial"], result)
 
-    def _asha_of(self, trial: Trial) -> ASHAScheduler | None:
-        return self.ashas.get(trial.config["cell"]) if trial.config["spec"]["phase"] == "search" else None
+    def judge(self, cell: str, name: str, result: Mapping[str, Any]) -> str:
+        """CONTINUE or STOP. result: epoch and score. A trial is told of by name, the same after an interruption as before."""
+        if cell not in self.ashas or not name.startswith("search-"):
+            return str(TrialScheduler.CONTINUE)
+        asha, trial = self.ashas[cell], SimpleNamespace(trial_id=f"{cell}/{name}")
+        if trial.trial_id not in self.added:
+            self.added.add(trial.trial_id)
+            asha.on_trial_add(None, trial)
+        decision = asha.on_trial_result(None, trial, result)
+        # Its scores set the bar at every rung, but the published setting itself is never stopped.
+        return str(TrialScheduler.CONTINUE if name == PUBLISHED else decision)
 
 
 def _asha(config: StudyConfig) -> ASHAScheduler:

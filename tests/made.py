@@ -120,7 +120,6 @@ def store(folder: Path, made: list[Made]) -> str:
     """The same study written as a real one is; the store's address."""
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     tracker = Tracker(uri, "made", artifacts=folder / "artifacts")
-    tracker.wait_until_ready()
     cells = {str(one.tags()["cell"]): one.tags() for one in made}
     for cell, tags in cells.items():
         tracker.start_cell(cell, params={}, tags=tags, files={})
@@ -131,7 +130,6 @@ def store(folder: Path, made: list[Made]) -> str:
         for epoch in EPOCHS:
             tracker.log(one.key, one.metrics(epoch), step=epoch)
         tracker.end(one.key, "FINISHED", tags={"outcome": "finished"}, files=[_file(folder, one)] if one.queries else [])
-    tracker.close()
     return uri
 
 

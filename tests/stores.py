@@ -32,7 +32,6 @@ def write_study(folder: Path, name: str, score: Score, *, seeds: int = 3, losses
     """Two losses under both protocols and two baselines, every final trial with its queries; returns the store's uri."""
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     tracker = Tracker(uri, name, artifacts=folder / "artifacts")
-    tracker.wait_until_ready()
     cells = [(loss, "default", "best-on-test", "tiny") for loss in losses]
     cells += [(loss, "fixed_validation", "selected-on-validation", "tiny") for loss in losses]
     cells += [("untrained", "none", "untrained", "pixels"), ("untrained", "none", "untrained", "tiny")]
@@ -49,5 +48,4 @@ def write_study(folder: Path, name: str, score: Score, *, seeds: int = 3, losses
             files = [write_queries(folder / "made" / trial.replace("/", "-"), loss, rule, seed, score)]
             tracker.end(trial, "FINISHED", tags={"outcome": "finished", "epochs": 2}, files=files)
         tracker.end(cell, "FINISHED")
-    tracker.close()
     return uri

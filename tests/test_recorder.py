@@ -4,63 +4,51 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from rich.console import Console
 
 from study.audit import Audit
+from study.ledger import LEDGER, Ledger, events
 from study.live import View
-from study.recorder import Recorder, config_yaml, start_cells, write_splits
-from study.splits import read_splits
+from study.recorder import Recorder
 from tests.conftest import MakeConfig
 from trainables.contract import Leaves
 
 
-class Notes:
-    """In the tracker's place: remembers the calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str, dict[str, Any]]] = []
-
-    def __getattr__(self, verb: str) -> Any:
-        return lambda key, *args, **more: self.calls.append((verb, key, {"args": args, **more}))
-
-    def of(self, key: str) -> list[str]:
-        return [verb for verb, name, _ in self.calls if name == key]
-
-
 @pytest.fixture
 def played(config: MakeConfig, tmp_path: Path) -> SimpleNamespace:
-    study = config(losses=["triplet"], tracking_uri="https://me:secret@there")
-    notes = Notes()
-    cells = start_cells(study, notes)  # type: ignore[arg-type]
-    recorder = Recorder(study, notes, View(study, Console(file=io.StringIO())), cells, Audit(tmp_path / "readings.csv"))  # type: ignore[arg-type]
+    study = config(losses=["triplet"])
+    ledger = Ledger(tmp_path / LEDGER)
+    view = View(study, Console(file=io.StringIO()))
+    recorder = Recorder(ledger, view, Audit(tmp_path / "readings.csv"), {})
     spec = study.spec(study.cells()[1], "search", 0, study.published("triplet"))
-    trial: Any = SimpleNamespace(
-        trial_id="t0", config={"spec": spec.as_dict(), "trial": "search-0"}, last_result={"epoch": 2}, error_file="e.txt"
-    )
-    return SimpleNamespace(
-        study=study, notes=notes, recorder=recorder, trial=trial, cell=str(spec.cell), readings=tmp_path / "readings.csv"
-    )
+    given = {"key": f"{spec.cell}/search-0", "cell": str(spec.cell), "trial": "search-0", "spec": spec.as_dict()}
+    trial: Any = SimpleNamespace(trial_id="t0", config=given, last_result=row(2) | {"done": True}, error_file="")
+    parts = {"study": study, "recorder": recorder, "view": view, "ledger": ledger, "trial": trial, "folder": tmp_path}
+    return SimpleNamespace(**parts, readings=tmp_path / "readings.csv")
 
 
 def row(epoch: int) -> dict[str, Any]:
     return {"epoch": epoch, "score": 0.1, "metrics": {"select/best": 0.1}}
 
 
-def test_a_trial_is_started_written_and_ended_once(played: SimpleNamespace) -> None:
+def told(played: SimpleNamespace) -> list[tuple[str, int]]:
+    return [(event["event"], event.get("epoch", 0)) for event in events(played.folder)]
+
+
+def test_a_trial_is_written_row_by_row_and_ended_once(played: SimpleNamespace) -> None:
     played.recorder.on_trial_start(0, [], played.trial)
     for epoch in (1, 2):
         played.recorder.on_trial_result(0, [], played.trial, row(epoch))
     played.recorder.on_trial_complete(0, [], played.trial)
-    assert played.notes.of("t0") == ["start_trial", "log", "log", "end"]
-    assert played.recorder.ended == 1
+    assert told(played) == [("row", 1), ("row", 2), ("end", 2)]
+    assert events(played.folder)[-1]["metrics"] == {"select/best": 0.1}
+    assert played.view.ended_trials == 1
 
 
 def test_an_epoch_that_a_retry_runs_again_is_written_once(played: SimpleNamespace) -> None:
@@ -69,14 +57,36 @@ def test_an_epoch_that_a_retry_runs_again_is_written_once(played: SimpleNamespac
     played.recorder.on_trial_start(0, [], played.trial)
     played.recorder.on_trial_result(0, [], played.trial, row(1))
     played.recorder.on_trial_result(0, [], played.trial, row(2))
-    assert played.notes.of("t0") == ["start_trial", "log", "log"]
+    assert told(played) == [("row", 1), ("row", 2)]
+    assert played.view.cells[played.study.cells()[1]].running == 1
 
 
-def test_a_trial_that_failed_before_it_started_still_has_its_run(played: SimpleNamespace) -> None:
+def test_what_an_earlier_driver_wrote_is_not_written_again(played: SimpleNamespace) -> None:
+    later = Recorder(played.ledger, played.view, Audit(played.readings), {played.trial.config["key"]: 1})
+    later.on_trial_result(0, [], played.trial, row(1))
+    later.on_trial_result(0, [], played.trial, row(2))
+    assert told(played) == [("row", 2)]
+
+
+def test_a_trial_that_was_cut_off_has_no_end(played: SimpleNamespace) -> None:
+    played.trial.last_result = row(1)
+    played.recorder.on_trial_complete(0, [], played.trial)
+    assert told(played) == []
+
+
+def test_a_trial_that_failed_before_it_started_still_ends(played: SimpleNamespace) -> None:
     played.trial.last_result = {}
+    played.recorder.on_trial_start(0, [], played.trial)
     played.recorder.on_trial_error(0, [], played.trial)
-    assert played.notes.of("t0") == ["start_trial", "end"]
-    assert played.recorder.failed == played.recorder.ended == 1
+    assert [(event["event"], event["outcome"]) for event in events(played.folder)] == [("end", "failed")]
+
+
+def test_a_full_disk_is_no_fault_of_the_trial(played: SimpleNamespace) -> None:
+    (played.folder / "error.txt").write_text("OSError: [Errno 28] No space left on device: 'state.pt'")
+    played.trial.error_file = str(played.folder / "error.txt")
+    played.recorder.on_trial_error(0, [], played.trial)
+    assert told(played) == []
+    assert played.recorder.no_room
 
 
 @pytest.mark.parametrize(
@@ -90,32 +100,9 @@ def test_a_trial_that_failed_before_it_started_still_has_its_run(played: SimpleN
 )
 def test_the_outcome_is_told(played: SimpleNamespace, last: dict[str, Any], outcome: str) -> None:
     played.recorder.on_trial_start(0, [], played.trial)
-    played.trial.last_result = last
+    played.trial.last_result = row(1) | last | {"done": True}
     played.recorder.on_trial_complete(0, [], played.trial)
-    assert played.notes.calls[-1][2]["tags"]["outcome"] == outcome
-
-
-def test_every_cell_has_its_config_without_the_password_and_its_splits(played: SimpleNamespace) -> None:
-    cells = [call for call in played.notes.calls if call[0] == "start_cell"]
-    assert len(cells) == 2 + 2
-    for _, _, call in cells:
-        assert "secret" not in call["files"]["config.yaml"]
-        assert json.loads(call["files"]["splits.json"])
-
-
-def test_the_config_in_the_study_folder_is_the_whole_one(played: SimpleNamespace) -> None:
-    assert yaml.safe_load(config_yaml(played.study))["tracking_uri"] == "https://me:secret@there"
-
-
-def test_the_splits_are_files_of_the_study(config: MakeConfig, tmp_path: Path) -> None:
-    study = config(protocols=["default", "fixed_validation:0.2"], resplit=True, reproductions=2)
-    write_splits(study, tmp_path / "splits")
-    names = {f"sketches-{part}.json" for part in ("default", "fixed_validation-0.2")}
-    names |= {f"sketches-{part}-seed{seed}.json" for part in ("default", "fixed_validation-0.2") for seed in (1, 2)}
-    assert {path.name for path in (tmp_path / "splits").iterdir()} == names
-    used = study.spec(study.cells()[1], "final", 2, {}).splits
-    train, test = study.splits("sketches", "default")[0].train, study.splits("sketches", "default")[0].test
-    assert read_splits(tmp_path / "splits" / "sketches-fixed_validation-0.2-seed2.json", "sketches", train, test) == used
+    assert events(played.folder)[-1]["outcome"] == outcome
 
 
 def test_every_reading_of_test_classes_is_told(played: SimpleNamespace) -> None:
@@ -128,10 +115,8 @@ def test_every_reading_of_test_classes_is_told(played: SimpleNamespace) -> None:
     def end(cell: int, name: str, **changes: Any) -> None:
         spec = replace(study.spec(study.cells()[cell], "final", 1, {}), **changes)
         metrics = {"chosen_epoch": 1.5, "fold0/chosen_epoch": 1, "fold1/chosen_epoch": 2}
-        config = {"spec": spec.as_dict(), "trial": name}
-        this: Any = SimpleNamespace(
-            trial_id=name, config=config, last_result=row(2) | {"metrics": metrics}, checkpoint=SimpleNamespace(path="nowhere")
-        )
+        config = {"key": f"{spec.cell}/{name}", "spec": spec.as_dict(), "trial": name}
+        this: Any = SimpleNamespace(trial_id=name, config=config, last_result=row(2) | {"metrics": metrics, "done": True})
         played.recorder.on_trial_start(0, [], this)
         played.recorder.on_trial_result(0, [], this, row(1))
         played.recorder.on_trial_complete(0, [], this)

@@ -26,7 +26,6 @@ class Writer:
     def __init__(self, uri: str, study: str, folder: Path) -> None:
         self.tracker, self.folder = Tracker(uri, study, artifacts=folder / "artifacts" / study), folder
         self.cells: set[str] = set()
-        self.tracker.wait_until_ready()
 
     def trial(self, loss: str, protocol: str, name: str, *, recall: float = 0.5, margin: float | None = None, **more: Any) -> None:
         backbone, failed = more.get("backbone", "tiny"), more.get("failed", False)
@@ -87,7 +86,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     for name, fill in {"full": full, "partial": partial, "empty": lambda write: None}.items():
         writer = Writer(uri, name, folder / f"of-{name}")
         fill(writer.trial)
-        writer.tracker.close()
         (target := folder / name).mkdir()
         rows = read_study(uri, name)
         ranked = rankings(rows)

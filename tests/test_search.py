@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ def serve(searcher: StudySearcher, *, slots: int = 1, score: Any = lambda spec: 
             assert searcher.suggest("last") == Searcher.FINISHED
             return order
         trial_id, given = running.pop(0)
-        searcher.on_trial_complete(trial_id, {"score": score(given["spec"])})
+        searcher.on_trial_complete(trial_id, {"score": score(given["spec"]), "done": True})
     raise AssertionError("the searcher never finishes")
 
 
@@ -92,7 +92,7 @@ def test_of_equally_good_settings_the_earlier_trial_wins_even_if_it_ends_later(c
     searcher = StudySearcher(study)
     settings = [searcher.suggest(f"t{i}")["spec"]["setting"] for i in range(3)]  # type: ignore[index]
     for trial, score in (("t2", 0.5), ("t1", 0.5), ("t0", 0.4)):
-        searcher.on_trial_complete(trial, {"score": score})
+        searcher.on_trial_complete(trial, {"score": score, "done": True})
     final = searcher.suggest("final")
     assert isinstance(final, dict)
     assert final["spec"]["setting"] == settings[1]
@@ -115,20 +115,94 @@ def test_a_cell_whose_search_failed_altogether_falls_back_to_the_published_setti
     assert final["spec"]["setting"] == study.published("triplet")
 
 
-def test_a_saved_searcher_goes_on_where_it_was(config: MakeConfig, tmp_path: Path) -> None:
-    def half(study: StudyConfig) -> StudySearcher:
-        searcher = StudySearcher(study)
-        for i in range(5):
-            searcher.suggest(f"t{i}")
-            searcher.on_trial_complete(f"t{i}", {"score": i / 10})
-        return searcher
+def told(study: StudyConfig, *, slots: int, cut: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A study played whole: what was handed out, and the first events of its ledger, as many as were cut off."""
+    events: list[dict[str, Any]] = []
+    searcher = StudySearcher(study, note=lambda given: events.append({"event": "trial", **given.event()}))
+    complete = searcher.complete
 
-    study = config(search_trials=5)
-    whole = half(study)
-    whole.save(str(tmp_path / "searcher"))
-    restored = StudySearcher(study)
-    restored.restore(str(tmp_path / "searcher"))
-    assert [given["spec"] for given in serve(restored)] == [given["spec"] for given in serve(whole)]
+    def noted(key: str, result: Any) -> None:
+        events.append({"event": "end", "key": key, "result": result})
+        complete(key, result)
+
+    searcher.complete = noted  # type: ignore[method-assign]
+    order = serve(searcher, slots=slots, score=lambda spec: 1 / (1 + spec["setting"].get("loss.margin", 2.0)))
+    return order, json.loads(json.dumps(events[:cut]))
+
+
+@pytest.mark.parametrize("strategy", ["hyperopt", "random", "coordinate", "grid"])
+@pytest.mark.parametrize("cut", [1, 4, 7, 12, 19])
+def test_a_searcher_that_is_told_everything_again_goes_on_as_if_nothing_had_happened(config: MakeConfig, strategy: str, cut: int) -> None:
+    study = config(losses=["margin", "contrastive"], search_trials=6, strategy=strategy)
+    order, events = told(study, slots=1, cut=cut)
+    again = StudySearcher(study)
+    for event in events:
+        if event["event"] == "trial":
+            again.replay(event)
+        else:
+            again.complete(event["key"], event["result"])
+    again.interrupted = list(again.running.values())
+    rest = serve(again, score=lambda spec: 1 / (1 + spec["setting"].get("loss.margin", 2.0)))
+    ended = sum(event["event"] == "end" for event in events)
+    assert rest == order[ended:]
+
+
+def test_a_ledger_that_other_code_wrote_is_refused(config: MakeConfig) -> None:
+    study = config(losses=["margin"], search_trials=3)
+    _, events = told(study, slots=1, cut=1)
+    with pytest.raises(ValueError, match="goes on with the code that began it"):
+        StudySearcher(study).replay({**events[0], "setting": {**events[0]["setting"], "loss.margin": 0.123}})
+
+
+def test_a_trial_that_was_cut_off_has_not_ended(config: MakeConfig) -> None:
+    searcher = StudySearcher(config(losses=["margin"], protocols=["fixed_validation"]))
+    assert isinstance(searcher.suggest("t"), dict)
+    searcher.on_trial_complete("t", {"score": 0.4, "done": False})
+    assert list(searcher.running) == ["sketches/tiny-16/margin/fixed_validation/search-0"]
+    assert not searcher.over
+
+
+def test_nothing_new_is_handed_out_once_a_study_is_being_stopped(config: MakeConfig) -> None:
+    searcher = StudySearcher(config())
+    assert isinstance(searcher.suggest("t"), dict)
+    searcher.stopping = True
+    assert searcher.suggest("u") == Searcher.FINISHED
+    searcher.on_trial_complete("t", {"score": 0.4, "done": True})
+    assert not searcher.running
+
+
+def grown(config: MakeConfig, score: Any, **more: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], StudySearcher]:
+    """A study that is finished and then grows: its first trials, those that are added, and its searcher."""
+    begins = {"losses": ["contrastive"], "protocols": ["fixed_validation"], "strategy": "random", "search_trials": 2, "reproductions": 2}
+    given: list[Any] = []
+    searcher = StudySearcher(config(**begins), note=given.append)
+    first = serve(searcher, score=score)
+    assert not any(each.extended for each in given)
+    searcher.grow(config(**begins | more))
+    given.clear()
+    added = serve(searcher, score=score)
+    assert all(each.extended for each in given)
+    return first, added, searcher
+
+
+def test_more_seeds_are_added_and_marked(config: MakeConfig) -> None:
+    first, added, searcher = grown(config, lambda spec: 0.5, reproductions=4)
+    assert sorted(each["trial"] for each in added) == ["final-3", "final-3", "final-4", "final-4"]  # and the untrained network's
+    assert {str(each["spec"]["setting"]) for each in added if each["spec"]["setting"]} == {str(first[0]["spec"]["setting"])}
+    assert searcher.over
+
+
+def test_a_search_that_grows_and_finds_nothing_better_keeps_its_final_trials(config: MakeConfig) -> None:
+    _, added, _ = grown(config, lambda spec: 0.5, search_trials=5)
+    assert [each["trial"] for each in added] == ["search-2", "search-3", "search-4"]
+
+
+def test_a_search_that_grows_and_finds_better_makes_its_final_trials_again(config: MakeConfig) -> None:
+    best = iter([0.1, 0.1, 0, 0, 0, 0, 0] + [0.9] * 3 + [0] * 10)  # search, final, the baselines; search again
+    _, added, searcher = grown(config, lambda spec: next(best), search_trials=5)
+    assert [each["trial"] for each in added] == ["search-2", "search-3", "search-4", "final-1-round2", "final-2-round2"]
+    assert added[3]["spec"]["setting"] == added[0]["spec"]["setting"]
+    assert searcher.over
 
 
 @pytest.mark.parametrize("slots", [1, 2, 5])
@@ -155,28 +229,14 @@ def test_a_cell_that_waits_is_not_asked_again_until_one_of_its_trials_ends_and_t
     assert {loss: cells.count(loss) for loss in sweeps} == sweeps
     assert len(asked) == 6
     assert [searcher.suggest(f"w{i}") for i in range(3)] == [None] * 3  # both wait: one for its sweep, one for its search to end
-    assert asked[6:] == ["w0"]
-    searcher.on_trial_complete(f"t{cells.index('margin')}", {"score": 0.3})
+    assert len(asked) == 7
+    searcher.on_trial_complete(f"t{cells.index('margin')}", {"score": 0.3, "done": True})
     assert searcher.suggest("w3") is None
-    assert asked[6:] == ["w0", "w3"]
+    assert len(asked) == 8
     for i, loss in enumerate(cells):
         if loss == "margin" and i != cells.index("margin"):
-            searcher.on_trial_complete(f"t{i}", {"score": 0.1})
+            searcher.on_trial_complete(f"t{i}", {"score": 0.1, "done": True})
     after = searcher.suggest("next")
     assert isinstance(after, dict)
     assert after["spec"]["cell"]["loss"] == "margin"
     assert after["spec"]["setting"]["loss.margin"] == margin.best[2]["loss.margin"]
-
-
-def test_a_saved_sweep_goes_on_where_it_was(config: MakeConfig, tmp_path: Path) -> None:
-    study = config(losses=["margin"], protocols=["fixed_validation"], strategy="coordinate")
-    whole = StudySearcher(study)
-    for i in range(6):
-        whole.suggest(f"t{i}")
-    assert isinstance(whole.suggest("baseline"), dict)  # the sweep waits
-    for i in range(6):
-        whole.on_trial_complete(f"t{i}", {"score": i / 10})
-    whole.save(str(tmp_path / "searcher"))
-    restored = StudySearcher(study)
-    restored.restore(str(tmp_path / "searcher"))
-    assert [given["spec"] for given in serve(restored)] == [given["spec"] for given in serve(whole)]

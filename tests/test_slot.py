@@ -59,7 +59,7 @@ def test_a_restored_slot_goes_on_and_a_finished_one_tells_its_last_row_again(tmp
     whole, part = slot(final("contrastive")), slot(final("contrastive"))
     results = [whole.step() for _ in range(EPOCHS)]
     whole.save_checkpoint(str(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == {"state.pt", *ARTIFACTS[:2]}
+    assert {path.name for path in tmp_path.iterdir()} == {"state.pt", "seal.json", *ARTIFACTS[:2]}
     part.load_checkpoint(str(tmp_path))
     again = part.step()
     assert again["done"]

@@ -18,12 +18,11 @@ class Played:
         self.scheduler = scheduler
         self.count = 0
 
-    def trial(self, cell: str, scores: list[float], *, name: str = "search-1", phase: str = "search") -> int:
+    def trial(self, cell: str, scores: list[float], *, name: str = "", phase: str = "search") -> int:
         """The epoch at which it was stopped, or its last."""
         self.count += 1
-        config = {"cell": cell, "trial": name, "spec": {"phase": phase}}
+        config = {"cell": cell, "trial": name or f"{phase}-{self.count}", "spec": {"phase": phase}}
         trial: Any = SimpleNamespace(trial_id=f"t{self.count}", config=config, is_finished=lambda: False)
-        self.scheduler.on_trial_add(None, trial)
         for epoch, score in enumerate(scores, start=1):
             if self.scheduler.on_trial_result(None, trial, {"epoch": epoch, "score": score, "training_iteration": 100 + epoch}) == "STOP":
                 return epoch
@@ -65,3 +64,11 @@ def test_final_trials_are_neither_stopped_nor_counted(played: Played) -> None:
 
 def test_cells_that_are_not_searched_have_no_asha(config: MakeConfig) -> None:
     assert StopPerCell(config(epochs=8)).ashas.keys() == {f"sketches/tiny-16/{loss}/fixed_validation" for loss in config().losses}
+
+
+def test_a_trial_that_diverges_at_a_rung_counts_there(played: Played) -> None:
+    """Tune does not ask about a row that says done, it only tells that the trial is complete."""
+    lost: Any = SimpleNamespace(config={"cell": CELL, "trial": "search-7"})
+    played.scheduler.on_trial_complete(None, lost, {"epoch": 2, "score": 0.0})
+    recorded = [scores for _, scores in played.scheduler.ashas[CELL]._brackets[0]._rungs]
+    assert recorded[-1] == {f"{CELL}/search-7": 0.0}

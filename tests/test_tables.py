@@ -71,6 +71,5 @@ def test_notes_say_what_the_mark_and_the_interval_mean(ranking: Ranking) -> None
 
 
 def test_an_empty_study_has_no_ranking(tmp_path: Path) -> None:
-    tracker = Tracker(f"sqlite:///{tmp_path / 'mlflow.db'}", "empty", artifacts=None)
-    tracker.close()
+    Tracker(f"sqlite:///{tmp_path / 'mlflow.db'}", "empty", artifacts=None)
     assert rankings(read_study(f"sqlite:///{tmp_path / 'mlflow.db'}", "empty")) == []

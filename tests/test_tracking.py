@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 from stores import CLASSES, PER_CLASS, tags, write_study
 
-from analysis.tracking import StudyRows, Tracker, TrackingError, open_store, read_study, redact, studies, write
+from analysis.tracking import StudyRows, Tracker, TrackingError, delete_study, open_store, read_study, redact, studies
 
 
 @pytest.fixture(scope="module")
@@ -61,85 +60,74 @@ def test_an_unknown_study_is_named(store: str) -> None:
         read_study(store, "nothing")
 
 
-def test_the_same_study_is_never_written_twice(store: str) -> None:
-    tracker = Tracker(store, "written", artifacts=None)
+def test_the_same_study_is_never_begun_twice(store: str) -> None:
     with pytest.raises(TrackingError, match="already has an experiment 'written'"):
-        tracker.wait_until_ready()
+        Tracker(store, "written", artifacts=None)
 
 
-def test_a_run_that_nobody_ended_is_killed(store: str, tmp_path: Path) -> None:
-    tracker = Tracker(store, "left", artifacts=tmp_path)
-    about = tags("triplet", "default", "best-on-test")
-    tracker.start_cell("cell", params={}, tags=about, files={})
-    more = {"trial": "final-0", "phase": "final", "seed": 0}
-    tracker.start_trial("t", cell="cell", name="t", params={}, tags=about | more, files={})
-    tracker.close()
-    assert read_study(store, "left").trials["status"].tolist() == ["KILLED"]
-
-
-def assert_opened(gate: threading.Event) -> None:
-    assert gate.wait(60)
-
-
-def test_a_call_never_waits_for_the_store(store: str, tmp_path: Path) -> None:
-    tracker = Tracker(store, "slow", artifacts=tmp_path)
-    tracker.wait_until_ready()
-    gate = threading.Event()
-    tracker._jobs.put(lambda: assert_opened(gate))
-    tracker.start_cell("cell", params={}, tags=tags("triplet", "default", "best-on-test"), files={})
-    for step in range(200):
-        tracker.log("cell", {"select/recall_at_1": step / 200}, step=step)
-    assert tracker._jobs.qsize() >= 200  # nothing was written yet, and still every call returned
-    gate.set()
-    tracker.close()
+def test_a_deleted_experiment_is_named(store: str) -> None:
     client = open_store(store)
-    experiment = client.get_experiment_by_name("slow")
-    assert experiment is not None
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert len(client.get_metric_history(run.info.run_id, "select/recall_at_1")) == 200
+    client.delete_experiment(client.create_experiment("gone"))
+    with pytest.raises(TrackingError, match="its experiment 'gone' was deleted there"):
+        Tracker(store, "gone", artifacts=None)
 
 
-def test_a_write_that_fails_for_good_is_told_at_the_end_and_takes_nothing_with_it(
-    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write, "RETRY_PAUSES", (0.0,))
-    tracker = Tracker(store, "fails", artifacts=tmp_path)
-    tracker.log("never started", {"x": 1.0})
+def test_a_deleted_study_gives_its_name_free(store: str, tmp_path: Path) -> None:
+    write_one(Tracker(store, "to delete", artifacts=tmp_path))
+    delete_study(store, "to delete")
+    assert "to delete" not in studies(store)
+    Tracker(store, "to delete", artifacts=tmp_path)
+    delete_study(store, "never there")
+
+
+def write_one(tracker: Tracker) -> None:
     about = tags("triplet", "default", "best-on-test")
-    tracker.start_cell("cell", params={}, tags=about, files={})
-    more = {"trial": "search-0", "phase": "search", "seed": 0}
-    tracker.start_trial("t", cell="cell", name="t", params={}, tags=about | more, files={})
-    tracker.end("t", "FINISHED")
-    with pytest.raises(TrackingError, match="Not everything reached MLflow"):
-        tracker.close()
-    assert read_study(store, "fails").trials["status"].tolist() == ["FINISHED"]
+    cell = str(about["cell"])
+    tracker.start_cell(cell, params={"loss": "triplet"}, tags=about, files={"config.yaml": "x: 1"}, at=1)
+    more = {"trial": "final-0", "phase": "final", "seed": 0}
+    tracker.start_trial(f"{cell}/final-0", cell=cell, name="t", params={"loss.margin": 0.1}, tags=about | more, files={}, at=2)
+    tracker.log_points(f"{cell}/final-0", [("select/recall_at_1", 0.1 * epoch, epoch, 10 + epoch) for epoch in (1, 2, 3)])
+    tracker.end(f"{cell}/final-0", "FAILED", tags={"outcome": "failed"}, at=20)
 
 
-def test_a_write_that_fails_once_is_tried_again(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "RETRY_PAUSES", (0.0, 0.0))
-    tracker = Tracker(store, "stutters", artifacts=tmp_path)
-    tracker.wait_until_ready()
-    create, fails = tracker._client.create_run, iter([True, False])
+def test_everything_may_be_written_again_and_stands_once(store: str, tmp_path: Path) -> None:
+    """As after a crash: another driver that begins too early, with a client of its own."""
+    for resumed in (False, True):
+        write_one(Tracker(store, "again", artifacts=tmp_path, resumed=resumed))
+    rows = read_study(store, "again")
+    assert rows.trials["status"].tolist() == ["FAILED"]
+    assert rows.curves["epoch"].tolist() == [1, 2, 3]
+    assert rows.trials[["start", "end"]].to_numpy().tolist() == [[2, 20]]
+    client = open_store(store)
+    experiment = client.get_experiment_by_name("again")
+    assert experiment is not None
+    assert len(client.search_runs([experiment.experiment_id])) == 2
 
-    def stutter(*args: object, **more: object) -> object:
-        if next(fails):
-            raise OSError("database is locked")
-        return create(*args, **more)
 
-    monkeypatch.setattr(tracker._client, "create_run", stutter)
-    tracker.start_cell("cell", params={}, tags=tags("triplet", "default", "best-on-test"), files={})
-    tracker.close()
+def test_runs_are_killed_and_brought_back_and_those_that_never_were_are_passed_over(store: str, tmp_path: Path) -> None:
+    tracker = Tracker(store, "marked", artifacts=tmp_path)
+    write_one(tracker)
+    key = f"{tags('triplet', 'default', 'best-on-test')['cell']}/final-0"
+    for status in ("RUNNING", "KILLED", "RUNNING"):
+        tracker.mark([key, "never/made"], status)  # type: ignore[arg-type]
+        assert read_study(store, "marked").trials["status"].tolist() == [status]
+
+
+def test_more_metrics_than_mlflow_takes_at_once_are_all_written(store: str, tmp_path: Path) -> None:
+    tracker = Tracker(store, "many", artifacts=tmp_path)
+    write_one(tracker)
+    key = f"{tags('triplet', 'default', 'best-on-test')['cell']}/final-0"
+    tracker.log_points(key, [("select/map_at_r", 0.5, epoch, epoch) for epoch in range(1, 2501)])
+    curves = read_study(store, "many").curves
+    assert (curves["metric"] == "select/map_at_r").sum() == 2500
 
 
 def test_an_unusable_store_is_one_sentence_without_its_password() -> None:
-    tracker = Tracker("sqlite:////proc/nowhere/mlflow.db", "x", artifacts=None)
     with pytest.raises(TrackingError, match=r"^MLflow at sqlite:////proc/nowhere/mlflow\.db cannot be used: "):
-        tracker.wait_until_ready()
+        Tracker("sqlite:////proc/nowhere/mlflow.db", "x", artifacts=None)
     assert redact("http://me:secret@there/x") == "http://…@there/x"
 
 
 def test_an_experiment_without_a_single_run_is_used(store: str, tmp_path: Path) -> None:
     open_store(store).create_experiment("started once")
-    tracker = Tracker(store, "started once", artifacts=tmp_path)
-    tracker.wait_until_ready()
-    tracker.close()
+    Tracker(store, "started once", artifacts=tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from trainables.artifacts import read, write
+from trainables.artifacts import epoch_of, read, write
 from trainables.contract import Crew, TrialSpec
 from trainables.group import Group
 from trainables.worker import Worker
@@ -27,9 +27,13 @@ class Slot(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.worker.begin(TrialSpec.from_dict(new_config["spec"]))
+        self.start = new_config.get("start")  # a checkpoint of the same trial, from before the study was interrupted
         return True
 
     def step(self) -> dict[str, Any]:
+        if self.start:  # here, not before: what fails in a step is retried and reported
+            start, self.start = self.start, None
+            self.worker.load(read(Path(start)))
         return self.worker.step() | {"nodes": self._nodes()}
 
     def _nodes(self) -> list[str]:
@@ -42,7 +46,10 @@ class Slot(tune.Trainable):
         write(Path(checkpoint_dir), self.worker.save())
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
-        self.worker.load(read(Path(checkpoint_dir)))
+        """Of a trial that comes back after its slot died. A state that is not all there is left alone: the trial starts over."""
+        if epoch_of(Path(checkpoint_dir)) is not None:
+            self.start = None
+            self.worker.load(read(Path(checkpoint_dir)))
 
     def cleanup(self) -> None:
         if isinstance(self.worker, Group):

@@ -34,6 +34,17 @@ def redact(text: str) -> str:
     return re.sub(r"://[^/@\s]+@", "://…@", text)
 
 
+def delete_study(uri: str, study: str) -> None:
+    """Its experiment and all runs. MLflow only hides them and keeps the name, which is given free here."""
+    try:
+        client = open_store(uri)
+        if found := client.get_experiment_by_name(study):
+            client.rename_experiment(found.experiment_id, f"{study} (deleted {found.experiment_id})")
+            client.delete_experiment(found.experiment_id)
+    except Exception as error:
+        raise TrackingError(f"MLflow at {redact(uri)} cannot be used: {' '.join(redact(str(error)).split())}") from error
+
+
 def studies(uri: str) -> list[str]:
     """Names of the studies in a store, newest first."""
     found = open_store(uri).search_experiments(order_by=["creation_time DESC"])

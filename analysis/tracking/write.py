@@ -1,140 +1,107 @@
-"""Rows written in the background: one experiment per study, one parent run per cell, one child run per trial."""
+"""A study written to MLflow: one experiment per study, one parent run per cell, one child run per trial."""
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from analysis.tracking.store import TrackingError, open_store, redact
 
-Status = Literal["FINISHED", "FAILED", "KILLED"]
+Status = Literal["FINISHED", "FAILED", "KILLED", "RUNNING"]
+Point = tuple[str, float, int, int]  # metric, value, step, time in milliseconds
 PARENT = "mlflow.parentRunId"
-RETRY_PAUSES = (0.2, 1.0, 5.0)  # seconds before a failed write is tried again
+BATCH = 1000  # metrics that MLflow takes in one call
 
 
 class Tracker:
-    """Writes one study from the driver. Every call returns at once; a thread does the writing in order.
+    """Every call may be made again: a run is found by its name, and what it holds already is not written twice.
 
-    A job that fails is tried again; if it fails for good the others still run, and close() says so.
-
-    Experiment = study, one parent run per cell, one child run per trial.
+    So a driver that does not know how far it came can begin anywhere before. resumed: the study has been here before.
     """
 
-    def __init__(self, uri: str, study: str, *, artifacts: Path | None) -> None:
-        self._uri, self._study, self._artifacts = uri, study, artifacts
-        self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue()
-        self._runs: dict[str, str] = {}  # cell or trial id -> run id
-        self._open: set[str] = set()
-        self._failure: Exception | None = None
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="tracker", daemon=True)
-        self._thread.start()
+    def __init__(self, uri: str, study: str, *, artifacts: Path | None, resumed: bool = False) -> None:
+        self._study, self._artifacts = study, artifacts
+        self._runs: dict[str, str] = {}  # cell, or cell/trial -> run id
+        try:
+            self._client = open_store(uri)
+            self._experiment = self._find_experiment(resumed=resumed)
+        except Exception as error:
+            raise TrackingError(f"MLflow at {redact(uri)} cannot be used: {told(error)}") from error
 
-    def wait_until_ready(self) -> None:
-        """Until the experiment exists; raises a TrackingError with what stood in the way."""
-        self._ready.wait()
-        self._raise(f"MLflow at {redact(self._uri)} cannot be used")
-
-    def start_cell(self, cell: str, *, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        def job() -> None:
-            self._create(cell, run_name=cell, params=params, tags={**tags, "kind": "cell"})
-            for name, text in files.items():
-                self._client.log_text(self._runs[cell], text, name)
-
-        self._jobs.put(job)
+    def start_cell(self, cell: str, *, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str], at: int = 0) -> None:
+        self._start(cell, name=cell, params=params, tags={**tags, "kind": "cell"}, files=files, at=at)
 
     def start_trial(
-        self, trial: str, *, cell: str, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str]
+        self, trial: str, *, cell: str, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str], at: int = 0
     ) -> None:
-        def job() -> None:
-            self._create(trial, run_name=name, params=params, tags={**tags, "kind": "trial", PARENT: self._runs[cell]})
-            for file, text in files.items():
-                self._client.log_text(self._runs[trial], text, file)
+        self._start(trial, name=name, params=params, tags={**tags, "kind": "trial", PARENT: self._runs[cell]}, files=files, at=at)
 
-        self._jobs.put(job)
+    def log(self, key: str, metrics: Mapping[str, float], *, step: int = 0, at: int = 0) -> None:
+        self.log_points(key, [(name, value, step, at or int(time.time() * 1000)) for name, value in metrics.items()])
 
-    def log(self, key: str, metrics: Mapping[str, float], *, step: int = 0) -> None:
-        now, points = int(time.time() * 1000), dict(metrics)
+    def log_points(self, key: str, points: Sequence[Point]) -> None:
+        """MLflow keeps a point with the same metric, step, value and time once."""
+        from mlflow.entities import Metric
 
-        def job() -> None:
-            from mlflow.entities import Metric
+        for first in range(0, len(points), BATCH):
+            some = [Metric(name, float(value), at, step) for name, value, step, at in points[first : first + BATCH]]
+            self._client.log_batch(self._runs[key], metrics=some)
 
-            self._client.log_batch(self._runs[key], metrics=[Metric(name, float(value), now, step) for name, value in points.items()])
-
-        self._jobs.put(job)
-
-    def end(self, key: str, status: Status, *, tags: Mapping[str, Any] | None = None, files: Sequence[Path] = ()) -> None:
+    def end(self, key: str, status: Status, *, tags: Mapping[str, Any] | None = None, files: Sequence[Path] = (), at: int = 0) -> None:
         """files: copied to the run."""
+        for name, value in (tags or {}).items():
+            self._client.set_tag(self._runs[key], name, str(value))
+        for file in files:
+            self._client.log_artifact(self._runs[key], str(file))
+        self._client.set_terminated(self._runs[key], status, end_time=at or None)
 
-        def job() -> None:
-            for name, value in (tags or {}).items():
-                self._client.set_tag(self._runs[key], name, str(value))
-            for file in files:
-                self._client.log_artifact(self._runs[key], str(file))
-            self._client.set_terminated(self._runs[key], status)
-            self._open.discard(key)
-
-        self._jobs.put(job)
-
-    def close(self) -> None:
-        """Write what is left; runs that nobody ended are KILLED. Raises a TrackingError if something was lost."""
-        self._jobs.put(self._kill_open)
-        self._jobs.put(None)
-        self._thread.join()
-        self._raise("Not everything reached MLflow")
-
-    def _work(self) -> None:
-        try:
-            self._client = open_store(self._uri)
-            self._experiment = self._create_experiment()
-        except Exception as error:
-            self._failure = error
-            self._ready.set()
-            return
-        self._ready.set()
-        while (job := self._jobs.get()) is not None:
-            self._try(job)
-
-    def _try(self, job: Callable[[], None]) -> None:
-        for pause in (*RETRY_PAUSES, None):
-            try:
-                job()
-                return
-            except Exception as error:
-                if pause is None:
-                    self._failure = self._failure or error
+    def mark(self, keys: Iterable[str], status: Status) -> None:
+        """KILLED: the driver is gone. RUNNING: it is back. Runs that were never made are passed over."""
+        for key in keys:
+            if run := self._runs.get(key):
+                if status == "RUNNING":
+                    self._client.update_run(run, status)
                 else:
-                    time.sleep(pause)
+                    self._client.set_terminated(run, status)
 
-    def _create_experiment(self) -> str:
+    def _find_experiment(self, *, resumed: bool) -> str:
         there = self._client.get_experiment_by_name(self._study)
-        if there and self._client.search_runs([there.experiment_id], max_results=1):
+        if there and there.lifecycle_stage == "deleted":
+            raise ValueError(f"its experiment '{self._study}' was deleted there; choose another --name, or restore it in MLflow")
+        if there and not resumed and self._client.search_runs([there.experiment_id], max_results=1):
             raise ValueError(f"it already has an experiment '{self._study}'; choose another --name")
-        if there:  # made by a start that never got to its first trial
+        if there:  # gone on with, or made by a start that never got to its first trial
+            self._runs = self._known(str(there.experiment_id))
             return str(there.experiment_id)
         location = self._artifacts.absolute().as_uri() if self._artifacts else None
         experiment: str = self._client.create_experiment(self._study, artifact_location=location)
         return experiment
 
-    def _create(self, key: str, *, run_name: str, params: Mapping[str, Any], tags: Mapping[str, Any]) -> None:
+    def _known(self, experiment: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        token: str | None = None
+        while token is None or token:
+            page = self._client.search_runs([experiment], max_results=5000, page_token=token)
+            for run in page:
+                tags = run.data.tags
+                found[tags["cell"] if tags["kind"] == "cell" else f"{tags['cell']}/{tags['trial']}"] = run.info.run_id
+            token = page.token or ""
+        return found
+
+    def _start(self, key: str, *, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str], at: int) -> None:
         from mlflow.entities import Param
 
-        if key not in self._runs:  # a second try does not make a second run
-            run = self._client.create_run(self._experiment, run_name=run_name, tags={k: str(v) for k, v in tags.items()})
+        if key not in self._runs:
+            texts = {tag: str(value) for tag, value in tags.items()}
+            run = self._client.create_run(self._experiment, start_time=at or None, run_name=name, tags=texts)
             self._runs[key] = run.info.run_id
-            self._open.add(key)
         self._client.log_batch(self._runs[key], params=[Param(k, str(v)) for k, v in params.items()])
+        for file, text in files.items():
+            self._client.log_text(self._runs[key], text, file)
 
-    def _kill_open(self) -> None:
-        for key in sorted(self._open):
-            self._client.set_terminated(self._runs[key], "KILLED")
 
-    def _raise(self, what: str) -> None:
-        failure, self._failure = self._failure, None  # each is told once
-        if failure:
-            reason = " ".join(redact(str(failure)).split()) or type(failure).__name__
-            raise TrackingError(f"{what}: {reason}") from failure
+def told(error: Exception) -> str:
+    """What MLflow says, in one line and without passwords."""
+    return " ".join(redact(str(error)).split()) or type(error).__name__

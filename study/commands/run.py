@@ -1,19 +1,35 @@
-"""fairtrial run: a whole study, then its ranking."""
+"""fairtrial run: a whole study, or the rest of one, then its ranking."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from study.commands import FAILED_TRIALS, FAIRTRIAL, INTERRUPTED, NO_PLACE, Name, Sets, Smoke, Source, end, one_sentence, terminal
-from study.preflight import PreflightError, check_place, study_folder
+from study.commands import FAILED_TRIALS, FAIRTRIAL, NO_PLACE, Name, Sets, Smoke, Source, end, one_sentence, terminal
+from study.config import StudyConfig
+from study.preflight import check_place, study_folder
 from study.presets import PRESETS
 from study.sources import resolve
 from study.staging import stage
 
+Resume = Annotated[bool, typer.Option("--resume", help="go on with a study that was interrupted, or let a finished one grow")]
+NewCode = Annotated[bool, typer.Option("--new-code", help="with --resume: although the code is not the one that it began with")]
+SIGINT = 2
 
-def run(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None) -> None:  # noqa: B006
-    """Run a study and print its ranking table."""
+
+def run(
+    source: Source,
+    sets: Sets = [],  # noqa: B006
+    smoke: Smoke = False,
+    name: Name = None,
+    resume: Resume = False,
+    new_code: NewCode = False,
+) -> None:
+    """Run a study and print its ranking table. With --resume the name of a study in the studies folder will do."""
     with one_sentence():
-        config = resolve(source, sets=sets, smoke=smoke, name=name).config
-        study_folder(config)
+        config = _config(source, sets, smoke=smoke, name=name, resume=resume)
+        study_folder(config, resume=resume)
         check_place(config)
         console = terminal()
         for notice in config.notices():
@@ -21,32 +37,49 @@ def run(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = None
         stage(config, console)
     console.print("Starting Ray and MLflow ...", style="dim")
     from study.printing import print_rankings
-    from study.run import run_study
+    from study.run import Finished, run_study
 
-    try:
-        done = run_study(config)
-    except (PreflightError, ConnectionError) as error:
-        end(str(error), NO_PLACE)
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+    with one_sentence():
+        try:
+            done: Finished = run_study(config, resume=resume, new_code=new_code)
+        except KeyboardInterrupt:  # before the first trial
+            raise typer.Exit(128 + SIGINT) from None
     if done.interrupted:
-        console.print(f"Interrupted. What was measured is in MLflow: {FAIRTRIAL} ui")
-        raise typer.Exit(INTERRUPTED)
+        _interrupted(console, config, done.no_room, done.signal)
     print_rankings(console, done.rankings)
     console.print()
-    for what, where in (
-        ("Report", str(done.page)),
-        ("Trials", f"{FAIRTRIAL} ui"),
-        ("Next", _next(source)),
-    ):
+    for what, where in [("Report", str(done.page)), ("Trials", f"{FAIRTRIAL} ui"), *_next(source)]:
         console.print(f"{what:<8} {where}", soft_wrap=True, highlight=False, markup=False)
     if done.failed:
         console.print(f"{done.failed} of {done.trials} trials failed; their errors are in {done.folder / 'ray'}.", soft_wrap=True)
         raise typer.Exit(FAILED_TRIALS)
 
 
-def _next(source: str) -> str:
+def _config(source: str, sets: list[str], *, smoke: bool, name: str | None, resume: bool) -> StudyConfig:
+    """With --resume, that of the study itself."""
+    if not resume:
+        return resolve(source, sets=sets, smoke=smoke, name=name).config
+    studies = next((text for item in sets for key, _, text in [item.partition("=")] if key == "studies"), "studies")
+    at = [*sets, f"studies={studies}"]  # it may have been moved
+    if source.endswith((".yaml", ".yml")):
+        return resolve(source, sets=at, smoke=smoke, name=name).config
+    kept = Path(studies) / (name or (f"{source}-smoke" if smoke else source)) / "config.yaml"
+    if not kept.exists():
+        raise ValueError(f"There is no study '{kept.parent.name}' in {studies} to go on with; leave out --resume to begin it.")
+    return resolve(str(kept), sets=at).config
+
+
+def _interrupted(console: Console, config: StudyConfig, no_room: str, signal: int) -> None:
+    where = "" if config.studies == "studies" else f" --set studies={config.studies}"
+    again = f"{FAIRTRIAL} run {config.name} --resume{where}"
+    if no_room:
+        end(f"The disk is full ({no_room}). Nothing that was measured is lost: make room, then `{again}`.", NO_PLACE)
+    console.print(f"Interrupted. Nothing is lost: `{again}` goes on.", soft_wrap=True, highlight=False, markup=False)
+    raise typer.Exit(128 + (signal or SIGINT))
+
+
+def _next(source: str) -> list[tuple[str, str]]:
     """A study of one's own, under a name of its own."""
     if source in PRESETS:
-        return f"{FAIRTRIAL} config show {source} --name mine > mine.yaml   (edit it, then: {FAIRTRIAL} run mine.yaml)"
-    return f"edit {source}, then: {FAIRTRIAL} run {source} --name another"
+        return [("Next", f"{FAIRTRIAL} config show {source} --name mine > mine.yaml   (edit it, then: {FAIRTRIAL} run mine.yaml)")]
+    return [("Next", f"edit {source}, then: {FAIRTRIAL} run {source} --name another")] if Path(source).is_file() else []

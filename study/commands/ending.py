@@ -1,0 +1,89 @@
+"""fairtrial stop, cancel, delete and reap: how a study ends before its time, and how what it left is put in order."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from study.commands import FAIRTRIAL, Studies, one_sentence
+from study.config import StudyConfig, make
+from study.lease import REQUEST, Lease, Request, ask, holder
+from study.ledger import LEDGER, Ledger
+from study.preflight import tracking_uri
+from study.sources import read_yaml
+from study.status import find_study, status_of, studies_in
+
+Study = Annotated[str, typer.Argument(help="the study's name")]
+HEARD = 10.0  # seconds in which a driver takes a request
+
+
+def stop(study: Study, studies: Studies = "studies") -> None:
+    """Let the running trials of a study finish, and start no more. --resume goes on."""
+    _ask(study, Path(studies), "stop", "finishes its running trials and ends")
+
+
+def cancel(study: Study, studies: Studies = "studies") -> None:
+    """End a study now; its running trials go on from their last epoch with --resume."""
+    _ask(study, Path(studies), "cancel", "ends")
+
+
+def _ask(study: str, root: Path, request: Request, what: str) -> None:
+    with one_sentence():
+        folder = find_study(root, study)
+        driver = holder(folder)
+        if not driver:
+            raise ValueError(f"The study '{study}' is not running: it is {status_of(folder).state}.")
+        ask(folder, request)
+    deadline = time.monotonic() + HEARD
+    while (folder / REQUEST).exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if (folder / REQUEST).exists():
+        print(f"{driver} has not answered yet; it will when it looks. `{FAIRTRIAL} status {study} --watch` shows it.")
+        return
+    print(f"{study} {what}. `{FAIRTRIAL} run {study} --resume` goes on.")
+
+
+def delete(study: Study, studies: Studies = "studies", yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
+    """Delete a study: its folder, and its runs in MLflow. Asks first."""
+    from analysis.tracking import delete_study
+
+    with one_sentence():
+        folder = find_study(Path(studies), study)
+        if driver := holder(folder):
+            raise ValueError(f"The study '{study}' is being run by {driver}; `fairtrial cancel {study}` ends it.")
+        about, config = status_of(folder), _config(folder)
+    if not yes:
+        typer.confirm(f"Delete '{study}' ({about.state}, {about.ended} trials) and its runs in MLflow?", abort=True)
+    with one_sentence():
+        delete_study(tracking_uri(config), config.name)
+        if not config.tracking_uri:
+            shutil.rmtree(folder.parent / "mlartifacts" / config.name, ignore_errors=True)
+        shutil.rmtree(folder)
+    print(f"{study} is deleted.")
+
+
+def reap(studies: Studies = "studies") -> None:
+    """Put in order what crashed drivers left: MLflow gets what it lacks, and runs that nobody drives are KILLED."""
+    from study.mirror import Mirror
+
+    root, mended = Path(studies), 0
+    with one_sentence():
+        find_study(root, None)
+        for folder in studies_in(root):
+            if holder(folder) or (status_of(folder).state == "finished" and not status_of(folder).behind):
+                continue
+            with Lease(folder):
+                ledger = Ledger(folder / LEDGER)
+                mirror = Mirror(_config(folder), folder, ledger, resumed=True)
+                mirror.wait_until_ready()
+                mirror.close()
+                ledger.close()
+            mended += 1
+            print(f"{folder.name}: in order; `{FAIRTRIAL} run {folder.name} --resume` goes on.")
+    print(f"{mended} of {len(studies_in(root))} studies needed it.")
+
+
+def _config(folder: Path) -> StudyConfig:
+    return make({**read_yaml(folder / "config.yaml"), "studies": str(folder.parent)})

@@ -1,0 +1,65 @@
+"""How a running study is told to end: Ctrl-C, SIGTERM, a request from elsewhere, a full disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from study.lease import Request
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """The first signal ends the study in good order, the second at once: nothing that was measured is lost either way."""
+
+    def __init__(self) -> None:
+        self.signal = 0  # that came
+        self.stopping = False  # let running trials finish
+        self.ending = False  # end now, in good order
+        self.orderly = False  # someone looks at `ending`
+
+    def ask(self, request: Request) -> None:
+        """What another process wants."""
+        self.stopping = True
+        if request == "cancel":
+            self.signal, self.ending = signal.SIGTERM, True
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Signals reach only the main thread; in another one the caller minds them."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in SIGNALS:
+            signal.signal(number, self._came)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def obeyed(self) -> Iterator[None]:
+        """While someone looks at `ending`; outside, a signal interrupts whatever runs."""
+        self.orderly = True
+        try:
+            yield
+        finally:
+            self.orderly = False
+
+    def _came(self, number: int, frame: FrameType | None) -> Any:
+        first, self.signal = not self.ending, number
+        self.ending = self.stopping = True
+        if not first:
+            os.write(sys.stderr.fileno(), b"\nfairtrial: ended at once; --resume goes on from here.\n")
+            os._exit(128 + number)
+        if not self.orderly:
+            raise KeyboardInterrupt

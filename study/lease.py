@@ -1,0 +1,150 @@
+"""One driver per study: a lease that its holder renews, and the requests that others leave for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, get_args
+
+import psutil
+
+LEASE, REQUEST = "driver.json", "request"
+BEAT, EXPIRY = 5.0, 60.0  # seconds between renewals; without one for so long the holder is taken for dead
+POLL = 0.5  # seconds between two looks for a request
+Request = Literal["stop", "cancel"]
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The driver of a study. born: when its process began, since process numbers are given again."""
+
+    host: str
+    pid: int
+    born: float
+    token: str
+    beat: float
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+    def lives(self) -> bool:
+        """On this machine one can look; elsewhere the lease decides."""
+        if self.host == socket.gethostname():
+            born = _born(self.pid)
+            return born is not None and abs(born - self.born) < 1
+        return time.time() - self.beat < EXPIRY
+
+
+def _born(pid: int) -> float | None:
+    """None: there is no such process."""
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.NoSuchProcess:
+        return None
+
+
+def holder(folder: Path) -> Holder | None:
+    """Who drives the study now; None: nobody who is alive."""
+    found = _read(folder / LEASE)
+    return found if found and found.lives() else None
+
+
+def _read(path: Path) -> Holder | None:
+    try:
+        return Holder(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def ask(folder: Path, request: Request) -> None:
+    """The driver of this study sees it within a second, wherever it runs."""
+    (folder / REQUEST).write_text(request)
+
+
+class Lease:
+    """with Lease(folder, obey): no other driver begins meanwhile. obey: called once with what someone asked for."""
+
+    def __init__(self, folder: Path, obey: Callable[[Request], None] = lambda request: None) -> None:
+        self.folder, self.obey = folder, obey
+        self.mine = Holder(socket.gethostname(), os.getpid(), _born(os.getpid()) or 0.0, secrets.token_hex(8), time.time())
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._take()
+        (self.folder / REQUEST).unlink(missing_ok=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.over.set()
+        self.thread.join()
+        if self._is_mine():
+            (self.folder / LEASE).unlink(missing_ok=True)
+
+    def _take(self) -> None:
+        """Whoever makes the file has it; a dead holder's is moved away first, which only one of several can do."""
+        path = self.folder / LEASE
+        for _ in range(3):
+            draft = self.folder / f"{LEASE}.{self.mine.token}"
+            draft.write_text(json.dumps(asdict(self.mine)))
+            try:
+                os.link(draft, path)
+                return
+            except FileExistsError:
+                if other := holder(self.folder):
+                    raise ValueError(
+                        f"The study '{self.folder.name}' is being run by {other}; `fairtrial status {self.folder.name}` shows it, "
+                        f"`fairtrial stop {self.folder.name}` ends it."
+                    ) from None
+                stale = self.folder / f"{LEASE}.stale-{self.mine.token}"
+                try:
+                    path.rename(stale)
+                    stale.unlink()
+                except FileNotFoundError:  # another one was quicker
+                    continue
+            finally:
+                draft.unlink(missing_ok=True)
+        raise ValueError(f"The study '{self.folder.name}' is being taken by several drivers at once; try again.")
+
+    def _is_mine(self) -> bool:
+        found = _read(self.folder / LEASE)
+        return found is not None and found.token == self.mine.token
+
+    def _keep(self) -> None:
+        beaten = time.monotonic()
+        while not self.over.wait(POLL):
+            try:
+                if time.monotonic() - beaten > BEAT:
+                    self._renew()
+                    beaten = time.monotonic()
+                self._look()
+            except OSError:  # the disk is full or away: the study itself will say so
+                continue
+
+    def _renew(self) -> None:
+        draft = self.folder / f"{LEASE}.{self.mine.token}"
+        draft.write_text(json.dumps(asdict(self.mine) | {"beat": time.time()}))
+        if self._is_mine():
+            draft.replace(self.folder / LEASE)
+        else:  # this machine slept, and another one went on with the study
+            draft.unlink()
+            self.over.set()
+            self.obey("cancel")
+
+    def _look(self) -> None:
+        path = self.folder / REQUEST
+        if path.exists():
+            text = path.read_text()
+            path.unlink()
+            for request in get_args(Request):
+                if text == request:
+                    self.obey(request)

@@ -1,0 +1,209 @@
+"""MLflow as the mirror of the ledger: a thread follows the file and writes what it tells, however long MLflow is away."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from analysis.tracking import Tracker, TrackingError, redact
+from analysis.tracking.write import Point, Status, told
+from study.config import StudyConfig
+from study.cursor import cursor, save_cursor
+from study.ledger import LEDGER, Event, Ledger, read
+from study.preflight import tracking_uri
+from study.splits import digest, splits_text
+from study.storage import checkpoints, config_yaml, newest
+from study.versions import commit, libraries
+from trainables.artifacts import STATE
+from trainables.contract import ARTIFACTS, PEEKING, Cell, TrialSpec
+from trainables.datasets.catalogue import index
+
+CHUNK = 500  # events that are written together
+PAUSE = 0.5  # seconds in which rows come together before they are written
+PATIENCE = 30.0  # seconds that the end of a study waits for an MLflow that is away
+RETRY = 2.0  # seconds between two tries to reach it
+
+
+class Mirror:
+    """Reads the file, not the driver's memory: nothing waits for MLflow, and a new driver goes on where the last one was cut off."""
+
+    def __init__(self, config: StudyConfig, folder: Path, ledger: Ledger, *, resumed: bool) -> None:
+        self.config, self.folder, self.ledger, self.resumed = config, folder, ledger, resumed
+        self.offset = cursor(folder)
+        self.open: dict[str, None] = {}  # runs that have begun and not ended, in that order
+        self.finals: dict[str, dict[int, dict[str, float]]] = {}  # cell -> seed -> metrics, of the parent runs
+        self.given: dict[str, Event] = {}  # every trial, as the ledger tells of it
+        for event, end in read(folder / LEDGER):
+            if end <= self.offset:
+                self._follow(event)
+        self.failure: Exception | None = None
+        self.closing = False
+        self.ready = threading.Event()
+        self.thread = threading.Thread(target=self._work, name="mirror", daemon=True)
+        self.thread.start()
+
+    def wait_until_ready(self) -> None:
+        """Until the experiment exists; raises a TrackingError with what stood in the way."""
+        self.ready.wait()
+        if self.failure:
+            raise self.failure
+
+    def close(self) -> None:
+        """Write what is left; runs that have not ended are KILLED. A TrackingError says what could not be written."""
+        with self.ledger.news:
+            self.closing = True
+            self.ledger.news.notify_all()
+        self.thread.join()
+        if self.failure and not isinstance(self.failure, TrackingError):
+            raise TrackingError(
+                f"Not everything reached MLflow ({told(self.failure)}), but nothing is lost: "
+                f"`fairtrial run {self.config.name} --resume` writes the rest when it is back."
+            ) from self.failure
+
+    def _work(self) -> None:
+        artifacts = None if self.config.tracking_uri else self.folder.parent / "mlartifacts" / self.config.name
+        try:
+            self.tracker = Tracker(tracking_uri(self.config), self.config.name, artifacts=artifacts, resumed=self.resumed)
+        except TrackingError as error:
+            self.failure = error
+            return
+        finally:
+            self.ready.set()
+        well = self._insist(lambda: self.tracker.mark(self.open, "RUNNING"))
+        while well and (chunk := self._next()):
+            well = self._insist(partial(self._play, chunk))
+        if well:
+            self._insist(lambda: self.tracker.mark(self.open, "KILLED"))
+
+    def _next(self) -> list[tuple[Event, int]]:
+        """What the ledger has beyond the cursor; returns when there is something, or nothing more will come."""
+        while True:
+            chunk = []
+            for event, end in read(self.folder / LEDGER, self.offset):
+                chunk.append((event, end))
+                if len(chunk) == CHUNK:
+                    break
+            with self.ledger.news:
+                if chunk or self.closing:
+                    return chunk
+                self.ledger.news.wait(timeout=5.0)
+            time.sleep(0 if self.closing else PAUSE)
+
+    def _insist(self, write: Any) -> bool:
+        """Try until it is written; False: the study is over and MLflow did not come back."""
+        deadline: float | None = None
+        while True:
+            try:
+                write()
+                self.failure = None
+                return True
+            except Exception as error:
+                self.failure = error
+            if self.closing:
+                deadline = deadline or time.monotonic() + PATIENCE
+                if time.monotonic() > deadline:
+                    return False
+            time.sleep(RETRY)
+
+    def _play(self, chunk: list[tuple[Event, int]]) -> None:
+        """Rows of one trial are written in one call."""
+        rows: dict[str, list[Point]] = {}
+        for event, _ in chunk:
+            if event["event"] == "row":
+                points = rows.setdefault(event["key"], [])
+                points += [(name, value, event["epoch"], event["at"]) for name, value in event["metrics"].items()]
+            elif event["event"] == "trial":
+                self._start_trial(event)
+            elif event["event"] == "study":
+                self._start_cells(event)
+            elif event["event"] == "end":
+                self.tracker.log_points(event["key"], rows.pop(event["key"], []))
+                self._end_trial(event)
+            elif event["event"] == "finished":
+                self._end_cells(event)
+            self._follow(event)
+        for key, points in rows.items():
+            self.tracker.log_points(key, points)
+        self.offset = chunk[-1][1]
+        save_cursor(self.folder, self.offset)
+
+    def _follow(self, event: Event) -> None:
+        """What is open, and what the final trials measured."""
+        kind = event["event"]
+        if kind == "study":
+            self.open |= dict.fromkeys(str(cell) for cell in _cells(self.config))
+        elif kind == "trial":
+            self.open[event["key"]] = None
+            self.given[event["key"]] = event
+        elif kind == "end":
+            self.open.pop(event["key"], None)
+            given = self.given[event["key"]]
+            if given["name"].startswith("final-") and event["outcome"] != "failed":
+                self.finals.setdefault(str(Cell(**given["cell"])), {})[given["seed"]] = event["metrics"]
+        elif kind == "finished":
+            self.open.clear()
+
+    def _start_cells(self, event: Event) -> None:
+        """One parent run per cell, baselines too, with the resolved config and its splits."""
+        for cell, spec in _cells(self.config).items():
+            tags = {**_tags(self.config, cell, spec.rule), "split": digest(spec.splits)}
+            files = {"config.yaml": redact(config_yaml(self.config)), "splits.json": splits_text(cell.dataset, cell.protocol, spec.splits)}
+            self.tracker.start_cell(str(cell), params=asdict(cell), tags=tags, files=files, at=event["at"])
+
+    def _start_trial(self, event: Event) -> None:
+        spec, name = self.config.spec_again(event), event["name"]
+        tags = {**_tags(self.config, spec.cell, spec.rule), "trial": name, "phase": spec.phase, "seed": spec.seed, "tuned": spec.tuned}
+        tags |= {"split": digest(spec.splits), "folds": len(spec.splits)} | ({"extended": "after-test"} if event["extended"] else {})
+        self.tracker.start_trial(
+            event["key"],
+            cell=str(spec.cell),
+            name=f"{self.config.label(spec.cell)} {name}",
+            params={**asdict(spec.cell), **spec.setting},
+            tags=tags,
+            files={"trial.yaml": yaml.safe_dump(json.loads(json.dumps(spec.as_dict())), sort_keys=False)},
+            at=event["at"],
+        )
+
+    def _end_trial(self, event: Event) -> None:
+        """What the trial leaves goes to its run, and then its checkpoints go."""
+        tags = {"outcome": event["outcome"], "epochs": event.get("epoch", 0), "nodes": " ".join(event["nodes"])}
+        tags |= {"error": event["error"]} if "error" in event else {}
+        kept: tuple[str, ...] = (STATE,) if self.config.keep_checkpoints else ()
+        names = kept if self.given[event["key"]]["name"].startswith("search-") else ARTIFACTS
+        last = newest(self.folder, event["key"])
+        files = [path for name in names if last and (path := last / name).exists()]
+        status: Status = "FAILED" if event["outcome"] == "failed" else "FINISHED"
+        self.tracker.end(event["key"], status, tags=tags, files=files, at=event["at"])
+        for folder in checkpoints(self.folder, event["key"]):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _end_cells(self, event: Event) -> None:
+        """Each parent run gets the means of its final trials."""
+        for cell in map(str, _cells(self.config)):
+            finals = list(self.finals.get(cell, {}).values())
+            names = [name for name in finals[0] if name.startswith("test/")] if finals else []
+            means = {name: fmean(final[name] for final in finals) for name in names}
+            self.tracker.log(cell, means, at=event["at"])
+            self.tracker.end(cell, "FINISHED", at=event["at"])
+
+
+def _cells(config: StudyConfig) -> dict[Cell, TrialSpec]:
+    """Of every cell, baselines too, the spec of a final trial."""
+    return {cell: config.spec(cell, "final", config.seed, {}) for cell in config.cells()} | {
+        spec.cell: spec for spec in config.baseline_specs()
+    }
+
+
+def _tags(config: StudyConfig, cell: Cell, rule: str) -> dict[str, Any]:
+    tags = {"study": config.name, "cell": str(cell), "label": config.label(cell), "rule": rule, "peeks": rule == PEEKING}
+    code = {"git": commit(), "versions": " ".join(f"{name}={number}" for name, number in libraries().items())}
+    return {**tags, **asdict(cell), "data": index(config.origin(cell.dataset)).fingerprint, **code}

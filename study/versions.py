@@ -1,0 +1,40 @@
+"""Which code a study ran with: a digest of the sources, the commit of a checkout, and the versions of what matters."""
+
+import hashlib
+import platform
+import shutil
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("search_spaces", "trainables", "study")  # analysis reads what is there: it may change under a study
+LIBRARIES = ("fairtrial", "torch", "torchvision", "ray", "pytorch-metric-learning", "hyperopt", "mlflow")
+
+
+@cache
+def commit() -> str:
+    """Of a checkout; "unknown" elsewhere."""
+    if (ROOT / ".git").exists() and (git := shutil.which("git")):
+        return subprocess.run([git, "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return "unknown"
+
+
+@cache
+def sources() -> str:
+    """Equal for equal code, whatever the commit."""
+    found = hashlib.sha256()
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+@cache
+def libraries() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES}
+
+
+def code() -> dict[str, str]:
+    """What a resumed study compares."""
+    return {"sources": sources(), "python": platform.python_version(), **libraries()}

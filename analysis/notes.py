@@ -22,6 +22,7 @@ def notes(finals: pd.DataFrame) -> list[str]:
         *_few(int(seeds.min())),
         *_beside(finals),
         *_diverged(finals),
+        *_extended(finals),
     ]
 
 
@@ -75,3 +76,11 @@ def _diverged(finals: pd.DataFrame) -> list[str]:
         f"{count} of the {role} trials of {label} diverged; they count with their {kept.get(role, 'best')} epoch before that."
         for (role, label), count in Counter(zip(lost["role"], lost["loss"] + " under " + lost["protocol"], strict=True)).items()
     ]
+
+
+def _extended(finals: pd.DataFrame) -> list[str]:
+    added = finals[finals.get("extended", pd.Series(index=finals.index, dtype=object)).notna()]
+    if added.empty:
+        return []
+    losses = ", ".join(dict.fromkeys(added["loss"]))
+    return [f"extended-after-test: {len(added)} final trials ({losses}) were added after the test classes had been read."]

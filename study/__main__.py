@@ -1,8 +1,13 @@
 """The command line: finds the verb, nothing else."""
 
+import os
+
 import typer
 
 from study.commands import config, data, doctor, ending, listing, plan, report, run, status, train, ui
+
+if "RAY_ADDRESS" not in os.environ:  # Ray will be ours: it listens on this machine's loopback alone, as it does on a Mac
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 app = typer.Typer(
     help="Which metric-learning loss is really better, once each one has been tuned fairly?",

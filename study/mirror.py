@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,9 @@ CHUNK = 500  # events that are written together
 PAUSE = 0.5  # seconds in which rows come together before they are written
 PATIENCE = 30.0  # seconds that the end of a study waits for an MLflow that is away
 RETRY = 2.0  # seconds between two tries to reach it
+
+
+Action = Callable[[], None]
 
 
 class Mirror:
@@ -80,7 +84,10 @@ class Mirror:
             self.ready.set()
         well = self._insist(lambda: self.tracker.mark(self.open, "RUNNING"))
         while well and (chunk := self._next()):
-            well = self._insist(partial(self._play, chunk))
+            well = all(self._insist(action) for action in self._actions(chunk))
+            if well:
+                self.offset = chunk[-1][1]
+                save_cursor(self.folder, self.offset)
         if well:
             self._insist(lambda: self.tracker.mark(self.open, "KILLED"))
 
@@ -98,7 +105,7 @@ class Mirror:
                 self.ledger.news.wait(timeout=5.0)
             time.sleep(0 if self.closing else PAUSE)
 
-    def _insist(self, write: Any) -> bool:
+    def _insist(self, write: Action) -> bool:
         """Try until it is written; False: the study is over and MLflow did not come back."""
         deadline: float | None = None
         while True:
@@ -114,27 +121,25 @@ class Mirror:
                     return False
             time.sleep(RETRY)
 
-    def _play(self, chunk: list[tuple[Event, int]]) -> None:
-        """Rows of one trial are written in one call."""
+    def _actions(self, chunk: list[tuple[Event, int]]) -> Iterator[Action]:
+        """What to write, in order, each part by itself; rows of one trial go together."""
         rows: dict[str, list[Point]] = {}
         for event, _ in chunk:
             if event["event"] == "row":
                 points = rows.setdefault(event["key"], [])
                 points += [(name, value, event["epoch"], event["at"]) for name, value in event["metrics"].items()]
             elif event["event"] == "trial":
-                self._start_trial(event)
+                yield partial(self._start_trial, event)
             elif event["event"] == "study":
-                self._start_cells(event)
+                yield from (partial(self._start_cell, event, cell, spec) for cell, spec in _cells(self.config).items())
             elif event["event"] == "end":
-                self.tracker.log_points(event["key"], rows.pop(event["key"], []))
-                self._end_trial(event)
+                yield partial(self.tracker.log_points, event["key"], rows.pop(event["key"], []))
+                yield partial(self._end_trial, event)
             elif event["event"] == "finished":
-                self._end_cells(event)
+                yield from (partial(self._end_cell, event, cell) for cell in map(str, _cells(self.config)))
             self._follow(event)
         for key, points in rows.items():
-            self.tracker.log_points(key, points)
-        self.offset = chunk[-1][1]
-        save_cursor(self.folder, self.offset)
+            yield partial(self.tracker.log_points, key, points)
 
     def _follow(self, event: Event) -> None:
         """What is open, and what the final trials measured."""
@@ -152,12 +157,11 @@ class Mirror:
         elif kind == "finished":
             self.open.clear()
 
-    def _start_cells(self, event: Event) -> None:
-        """One parent run per cell, baselines too, with the resolved config and its splits."""
-        for cell, spec in _cells(self.config).items():
-            tags = {**_tags(self.config, cell, spec.rule), "split": digest(spec.splits)}
-            files = {"config.yaml": redact(config_yaml(self.config)), "splits.json": splits_text(cell.dataset, cell.protocol, spec.splits)}
-            self.tracker.start_cell(str(cell), params=asdict(cell), tags=tags, files=files, at=event["at"])
+    def _start_cell(self, event: Event, cell: Cell, spec: TrialSpec) -> None:
+        """The parent run of a cell, with the resolved config and its splits."""
+        tags = {**_tags(self.config, cell, spec.rule), "split": digest(spec.splits)}
+        files = {"config.yaml": redact(config_yaml(self.config)), "splits.json": splits_text(cell.dataset, cell.protocol, spec.splits)}
+        self.tracker.start_cell(str(cell), params=asdict(cell), tags=tags, files=files, at=event["at"])
 
     def _start_trial(self, event: Event) -> None:
         spec, name = self.config.spec_again(event), event["name"]
@@ -186,14 +190,12 @@ class Mirror:
         for folder in checkpoints(self.folder, event["key"]):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _end_cells(self, event: Event) -> None:
-        """Each parent run gets the means of its final trials."""
-        for cell in map(str, _cells(self.config)):
-            finals = list(self.finals.get(cell, {}).values())
-            names = [name for name in finals[0] if name.startswith("test/")] if finals else []
-            means = {name: fmean(final[name] for final in finals) for name in names}
-            self.tracker.log(cell, means, at=event["at"])
-            self.tracker.end(cell, "FINISHED", at=event["at"])
+    def _end_cell(self, event: Event, cell: str) -> None:
+        """A parent run gets the means of its final trials."""
+        finals = list(self.finals.get(cell, {}).values())
+        names = [name for name in finals[0] if name.startswith("test/")] if finals else []
+        self.tracker.log(cell, {name: fmean(final[name] for final in finals) for name in names}, at=event["at"])
+        self.tracker.end(cell, "FINISHED", at=event["at"])
 
 
 def _cells(config: StudyConfig) -> dict[Cell, TrialSpec]:

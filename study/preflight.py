@@ -50,10 +50,11 @@ def check_place(config: StudyConfig) -> None:
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise PreflightError(f"The studies folder must be writable, but {existing} is not; choose another with --set studies=FOLDER.")
     if config.tracking_uri and config.tracking_uri.startswith("http"):
-        _ask_server(config.tracking_uri)
+        ask_server(config.tracking_uri)
 
 
-def _ask_server(uri: str) -> None:
+def ask_server(uri: str) -> None:
+    """PreflightError: an MLflow server does not answer."""
     parts = urlsplit(uri)
     address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")  # no password in a message
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import time
@@ -62,6 +63,7 @@ def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
         cpus = (config.slots * config.workers if config.slots else os.cpu_count()) if here else None
         # The state API of the dashboard is what frees a worker group whose slot was killed; it listens on localhost.
         ray.init(address=address, num_cpus=cpus, log_to_driver=False, logging_level="ERROR", include_dashboard=here and config.workers > 1)
+        close_token()
     folder = Path(config.studies).absolute() / config.name / "train"
     gpus = config.gpus_per_worker
     if gpus is None:
@@ -70,6 +72,18 @@ def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
     room = Room(crew, limit=config.slots, grows=not here and autoscales())
     _await_place(room, patience=0.0 if here else PATIENCE, say=say)
     return room
+
+
+def token_path() -> Path:
+    """Where Ray keeps the word that lets one into a cluster of this user."""
+    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
+
+
+def close_token() -> None:
+    """Ray makes the file readable for everyone on the machine."""
+    path = token_path()
+    if path.exists() and path.owner() == getpass.getuser() and path.stat().st_mode & 0o077:
+        path.chmod(0o600)
 
 
 def _await_place(room: Room, *, patience: float, say: Callable[[str], None]) -> None:

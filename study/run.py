@@ -21,6 +21,7 @@ from study.lease import Lease
 from study.ledger import LEDGER, Ledger, events
 from study.live import View
 from study.mirror import Mirror
+from study.nodes import ask_nodes, check_nodes
 from study.preflight import PreflightError, check_place, study_folder, tracking_uri
 from study.recorder import NO_ROOM, Recorder
 from study.resume import began_with, check_same, identity, rebuild, take_up
@@ -134,6 +135,8 @@ class Drive:
         """Ray and MLflow; a study that cannot have both leaves nothing behind."""
         try:
             room = find_room(self.config, self.view.say)
+            if len([node for node in ray.nodes() if node["Alive"]]) > 1:
+                check_nodes(self.folder, ask_nodes(self.folder))
             mirror.wait_until_ready()
         except BaseException:
             if not self.past:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -60,6 +61,44 @@ def _store(studies: Path) -> str:
     return f"embedded store with {len(names(embedded_uri(studies)))} studies"
 
 
+def _token() -> str:
+    """Ray's own file: whoever can read it can run code in a cluster of this user."""
+    from study.room import token_path
+
+    path = token_path()
+    if "RAY_AUTH_TOKEN" in os.environ:
+        return "from RAY_AUTH_TOKEN"
+    if not path.exists():
+        return "none yet; Ray makes one for a Ray of this machine, a cluster needs one on every node"
+    if path.stat().st_mode & 0o077:
+        raise PermissionError(f"{path} can be read by others; chmod 600 {path}")
+    return f"{path}, read by nobody else"
+
+
+def _cluster(studies: Path) -> str:
+    """Every node of the cluster that RAY_ADDRESS names: versions, code, storage."""
+    import ray
+
+    from study.nodes import ask_nodes, check_nodes
+
+    ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False, logging_level="ERROR")
+    try:
+        nodes = ask_nodes(studies)
+        check_nodes(studies, nodes)
+        total = ray.cluster_resources()
+    finally:
+        ray.shutdown()
+    return f"{len(nodes)} nodes see {studies} and run this code; {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
+
+
+def _server(uri: str) -> str:
+    from analysis.tracking import redact
+    from study.preflight import ask_server
+
+    ask_server(uri)
+    return f"{redact(uri)} answers"
+
+
 def _data() -> str:
     from trainables.datasets.catalogue import DATASETS, index
     from trainables.fetch import home
@@ -73,12 +112,17 @@ def _data() -> str:
     return f"{', '.join(here)}; prepared ones in {home()}"
 
 
-def doctor(studies: Studies = "studies") -> None:
-    """Check versions, hardware, storage, MLflow and data; exit 4 if something is wrong."""
+def doctor(
+    studies: Studies = "studies",
+    tracking_uri: Annotated[str | None, typer.Option("--tracking-uri", help="an MLflow server to ask")] = None,
+) -> None:
+    """Check versions, hardware, storage, MLflow, Ray's token and data, and with RAY_ADDRESS every node; exit 4 if something is wrong."""
     root = Path(studies).absolute()
     checks: dict[str, Callable[[], str]] = {"python": _python}
     checks |= {module: lambda module=module: _package(module) for module in NEEDED}  # type: ignore[misc]
-    checks |= {"hardware": _hardware, "storage": lambda: _storage(root), "tracking": lambda: _store(root), "data": _data}
+    checks |= {"hardware": _hardware, "storage": lambda: _storage(root), "tracking": lambda: _store(root), "data": _data, "token": _token}
+    checks |= {"tracking server": lambda: _server(tracking_uri)} if tracking_uri else {}
+    checks |= {"cluster": lambda: _cluster(root)} if os.environ.get("RAY_ADDRESS") else {}
     broken = 0
     for name, check in checks.items():
         try:

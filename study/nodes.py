@@ -1,0 +1,81 @@
+"""Every node of a cluster asked: does it see the study's storage, and does it run the same code?"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from study.preflight import PreflightError
+from study.versions import code
+
+TIMEOUT = 90.0  # seconds for a node to answer: a first worker imports our packages
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a node said. trouble: why it could not be asked, or not write."""
+
+    name: str
+    code: dict[str, str] = field(default_factory=dict)
+    trouble: str = ""
+
+
+def ask_nodes(folder: Path) -> list[Node]:
+    """All nodes that are alive, at once. Each leaves a word in the folder, which must be found here."""
+    word, mailbox = secrets.token_hex(8), folder.absolute() / "nodes"
+    mailbox.mkdir(parents=True, exist_ok=True)
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    asked = [_ask(node["NodeID"], str(mailbox / node["NodeID"]), word) for node in alive]
+    found = [_hear(node, answer, mailbox / node["NodeID"], word) for node, answer in zip(alive, asked, strict=True)]
+    for path in mailbox.iterdir():
+        path.unlink()
+    mailbox.rmdir()
+    return found
+
+
+def _ask(node: str, path: str, word: str) -> Any:
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray.remote(num_cpus=0, max_retries=0)(_answer).options(scheduling_strategy=there).remote(path, word)
+
+
+def _answer(path: str, word: str) -> tuple[dict[str, str], str]:
+    """Runs on the node."""
+    try:
+        Path(path).write_text(word)
+        return code(), ""
+    except OSError as error:
+        return code(), f"cannot write there: {error.strerror}"
+
+
+def _hear(node: dict[str, Any], answer: Any, path: Path, word: str) -> Node:
+    name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+    try:
+        theirs, trouble = ray.get(answer, timeout=TIMEOUT)
+    except Exception as error:  # it died, or it cannot import what we run
+        return Node(name, trouble=f"did not answer: {str(error).strip().splitlines()[-1][:200]}")
+    if not trouble and (not path.exists() or path.read_text() != word):
+        trouble = "writes there, but not into the folder that this machine sees"
+    return Node(name, theirs, trouble)
+
+
+def check_nodes(folder: Path, nodes: list[Node]) -> None:
+    """PreflightError: law, fact, cure."""
+    blind = [f"{node.name} {node.trouble}" for node in nodes if node.trouble]
+    if blind:
+        raise PreflightError(
+            f"All nodes must see the studies folder, but of {folder.absolute()}: {'; '.join(blind)}. "
+            "Put it on storage that all nodes mount at the same place: --set studies=FOLDER."
+        )
+    mine = code()
+    for node in nodes:
+        if other := {name: value for name, value in node.code.items() if mine.get(name) != value and name != "python"}:
+            name, value = next(iter(other.items()))
+            raise PreflightError(
+                f"All nodes must run the same code, but {node.name} has {name} {value}, and this machine {mine.get(name)}; "
+                "install requirements.lock on every node."
+            )

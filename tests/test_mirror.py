@@ -1,0 +1,204 @@
+"""MLflow has what the ledger tells, once, whatever happened on the way: real stores, no Ray."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from invariants import check_ledger, check_mlflow
+
+from analysis.tracking import Tracker, TrackingError, read_study
+from study import mirror as mirrors
+from study.config import StudyConfig
+from study.cursor import CURSOR, cursor
+from study.ledger import LEDGER, Ledger, events
+from study.mirror import Mirror
+from study.resume import identity
+from study.search import Given
+from study.storage import config_yaml, trial_folder
+from tests.conftest import MakeConfig
+from trainables.artifacts import write
+
+
+class Written:
+    """A study of two final trials and a search trial, written by hand; in three parts."""
+
+    def __init__(self, config: StudyConfig) -> None:
+        self.config, self.folder = config, Path(config.studies) / config.name
+        self.folder.mkdir(parents=True)
+        (self.folder / "config.yaml").write_text(config_yaml(config))
+        self.ledger = Ledger(self.folder / LEDGER)
+        cell = config.cells()[1]
+        search = Given("search-0", config.spec(cell, "search", 0, config.published("triplet")))
+        self.trials = [search, *(Given(f"final-{seed}", config.spec(cell, "final", seed, search.spec.setting)) for seed in (1, 2))]
+
+    def begin(self) -> None:
+        self.ledger.note("study", **identity(self.config, {}), total=3)
+
+    def trial(self, number: int, *, epochs: int = 3, ends: bool = True) -> None:
+        given = self.trials[number]
+        self.ledger.note("trial", **given.event())
+        for epoch in range(1, epochs + 1):
+            metrics = {"select/recall_at_1": 0.1 * epoch, "seconds": 1.0}
+            self.ledger.note("row", key=given.key, epoch=epoch, score=0.1 * epoch, metrics=metrics)
+        if ends:
+            self.end(number, epochs)
+
+    def end(self, number: int, epochs: int) -> None:
+        given = self.trials[number]
+        self._leave(given, epochs)
+        metrics = {"test/recall_at_1": 0.1 * number, "chosen_epoch": 2.0}
+        self.ledger.note("end", key=given.key, outcome="finished", epoch=epochs, score=0.3, metrics=metrics, nodes=["n"])
+
+    def _leave(self, given: Given, epochs: int) -> None:
+        path = self.folder / "ray" / "1" / trial_folder(given.key) / "checkpoint_000000"
+        path.mkdir(parents=True)
+        write(path, {"state": {"rows": [{}] * epochs}, "artifacts": {}})
+        (path / "queries.csv").write_text("fold,rule,image,class,recall_at_1,map_at_r\n0,selected-on-validation,1,1,1.0,0.5\n")
+
+    def mirror(self, *, resumed: bool = False) -> Mirror:
+        mirror = Mirror(self.config, self.folder, self.ledger, resumed=resumed)
+        mirror.wait_until_ready()
+        return mirror
+
+    def check(self, *, finished: bool) -> None:
+        check_mlflow(self.folder, check_ledger(self.folder), finished=finished)
+        assert cursor(self.folder) == (self.folder / LEDGER).stat().st_size
+
+
+@pytest.fixture
+def written(config: MakeConfig) -> Written:
+    return Written(config(losses=["triplet"], name="mirrored", reproductions=2))
+
+
+def everything(written: Written) -> None:
+    for number in range(3):
+        written.trial(number)
+    written.ledger.note("finished")
+
+
+def test_a_whole_study_is_mirrored_and_its_checkpoints_go(written: Written) -> None:
+    written.begin()
+    mirror = written.mirror()
+    everything(written)
+    mirror.close()
+    written.check(finished=True)
+    assert not list((written.folder / "ray").rglob("checkpoint_*"))
+    rows = read_study(f"sqlite:///{written.folder.parent / 'mlflow.db'}", "mirrored")
+    assert rows.trials["outcome"].tolist() == ["finished"] * 3
+    assert len(rows.queries) == 2  # of the final trials
+    assert rows.trials["start"].tolist() == [event["at"] for event in events(written.folder) if event["event"] == "trial"]
+
+
+@pytest.mark.parametrize("lost", ["nothing", "the cursor", "the cursor's end", "the cursor's meaning"])
+def test_a_study_that_was_cut_off_is_killed_and_brought_back_and_has_everything_once(written: Written, lost: str) -> None:
+    written.begin()
+    mirror = written.mirror()
+    written.trial(0)
+    written.trial(1, epochs=2, ends=False)
+    mirror.close()
+    written.check(finished=False)
+    path = written.folder / CURSOR
+    if lost == "the cursor":
+        path.unlink()
+    if lost == "the cursor's end":
+        path.write_text(path.read_text()[:5])
+    if lost == "the cursor's meaning":
+        path.write_text(json.dumps({"byte": 0}))
+    again = written.mirror(resumed=True)
+    given = written.trials[1]
+    written.ledger.note("row", key=given.key, epoch=3, score=0.3, metrics={"select/recall_at_1": 0.3, "seconds": 1.0})
+    written.end(1, 3)
+    written.trial(2)
+    written.ledger.note("finished")
+    again.close()
+    written.check(finished=True)
+
+
+def unreachable(*args: Any, **more: Any) -> None:
+    raise ConnectionError("nobody is there")
+
+
+def test_a_store_that_goes_away_is_waited_for_and_nobody_waits_with_it(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "RETRY", 0.05)
+    written.begin()
+    mirror = written.mirror()
+    with monkeypatch.context() as away:
+        away.setattr(Tracker, "log_points", unreachable)
+        away.setattr(Tracker, "start_trial", unreachable)
+        everything(written)  # every note returns: they go to the disk
+        deadline = time.monotonic() + 30
+        while mirror.failure is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert len(events(written.folder)) == 1 + 3 * 5 + 1
+    mirror.close()
+    written.check(finished=True)
+
+
+def test_a_store_that_stays_away_loses_nothing(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "RETRY", 0.05)
+    monkeypatch.setattr(mirrors, "PATIENCE", 0.2)
+    written.begin()
+    mirror = written.mirror()
+    with monkeypatch.context() as away:
+        away.setattr(Tracker, "start_trial", unreachable)
+        everything(written)
+        with pytest.raises(TrackingError, match=r"nothing is lost: `fairtrial run mirrored --resume`") as error:
+            mirror.close()
+    assert "nobody is there" in str(error.value)
+    written.mirror(resumed=True).close()
+    written.check(finished=True)
+
+
+def test_a_store_that_stutters_at_every_call_has_everything_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kind of call fails once after it was done and once before: as when an answer, or a request, is lost on the way."""
+    monkeypatch.setattr(mirrors, "RETRY", 0.01)
+    for name in ("start_cell", "start_trial", "log_points", "end"):
+        real, calls = getattr(Tracker, name), iter(range(10**6))
+
+        def stutter(*args: Any, real: Any = real, calls: Any = calls, **more: Any) -> Any:
+            number = next(calls)
+            if number % 3 == 0:
+                raise ConnectionError("before")
+            found = real(*args, **more)
+            if number % 3 == 1:
+                raise ConnectionError("after")
+            return found
+
+        monkeypatch.setattr(Tracker, name, stutter)
+    written.begin()
+    mirror = written.mirror()
+    everything(written)
+    mirror.close()
+    written.check(finished=True)
+
+
+def test_a_study_that_mlflow_already_knows_is_not_begun(written: Written, config: MakeConfig) -> None:
+    written.begin()
+    mirror = written.mirror()
+    everything(written)
+    mirror.close()
+    with pytest.raises(TrackingError, match="already has an experiment 'mirrored'"):
+        written.mirror()
+
+
+def test_two_studies_write_to_one_sqlite_store_at_once(config: MakeConfig) -> None:
+    both = [Written(config(losses=["triplet"], name=name, reproductions=2)) for name in ("one", "other")]
+    for each in both:
+        each.begin()
+    both[0].mirror().close()  # makes the store
+    mirrors_ = [both[0].mirror(resumed=True), both[1].mirror()]
+    threads = [threading.Thread(target=everything, args=(each,)) for each in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for mirror in mirrors_:
+        mirror.close()
+    for each in both:
+        each.check(finished=True)

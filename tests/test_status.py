@@ -1,0 +1,129 @@
+"""status, stop, cancel, delete and reap, on studies made by hand."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_mirror import Written, everything
+from typer.testing import CliRunner
+
+from analysis.tracking import open_store, studies
+from study.__main__ import app
+from study.lease import REQUEST, Lease
+from study.status import status_of
+from tests.conftest import MakeConfig
+
+
+@pytest.fixture
+def written(config: MakeConfig) -> Written:
+    made = Written(config(losses=["triplet"], name="mine", reproductions=2))
+    made.begin()
+    made.trial(0)
+    made.trial(1, epochs=2, ends=False)
+    return made
+
+
+def fairtrial(written: Written, *words: str, **more: Any) -> Any:
+    return CliRunner().invoke(app, [*words, "--studies", str(written.folder.parent)], **more)
+
+
+def test_an_interrupted_study_says_how_far_it_is_and_how_to_go_on(written: Written) -> None:
+    found = status_of(written.folder)
+    assert (found.state, found.ended, found.total, found.failed, found.epochs) == ("interrupted", 1, 3, 0, 5)
+    assert found.outcomes == {"finished": 1}
+    assert [(cell.given, cell.ended, cell.running, round(cell.best or 0, 6)) for cell in found.cells] == [(2, 1, 1, 0.3)]
+    shown = fairtrial(written, "status", "mine")
+    assert shown.exit_code == 0
+    assert "run mine --resume" in shown.stdout
+    assert "1 of 3 trials ended" in shown.stdout
+
+
+def test_a_running_study_names_its_driver_and_a_stopping_one_says_so(written: Written) -> None:
+    with Lease(written.folder):
+        assert status_of(written.folder).state == "running"
+        assert "driven by process" in fairtrial(written, "status", "mine").stdout
+        written.ledger.note("stopping")
+        assert status_of(written.folder).state == "stopping"
+
+
+def test_a_finished_study_is_finished_and_all_are_listed(written: Written) -> None:
+    written.end(1, 2)
+    written.trial(2)
+    written.ledger.note("finished")
+    shown = fairtrial(written, "status")
+    assert shown.stdout.split("\n")[1].split()[:3] == ["mine", "finished", "3/3"]
+
+
+def test_status_for_programs(written: Written) -> None:
+    one = json.loads(fairtrial(written, "status", "mine", "--json").stdout)
+    assert (one["name"], one["state"], one["cells"][0]["given"]) == ("mine", "interrupted", 2)
+    assert [each["name"] for each in json.loads(fairtrial(written, "status", "--json").stdout)] == ["mine"]
+
+
+def test_without_studies_there_is_a_sentence(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["status", "--studies", str(tmp_path)])
+    assert shown.exit_code == 2
+    assert "holds no study" in shown.stderr
+
+
+@pytest.mark.parametrize(("verb", "says"), [("stop", "finishes its running trials"), ("cancel", "mine ends.")])
+def test_a_running_study_is_told(written: Written, verb: str, says: str) -> None:
+    heard: list[str] = []
+    with Lease(written.folder, heard.append):
+        shown = fairtrial(written, verb, "mine")
+        assert shown.exit_code == 0, shown.stderr
+        deadline = time.monotonic() + 10
+        while not heard and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert heard == [verb]
+    assert says in shown.stdout
+
+
+@pytest.mark.parametrize("verb", ["stop", "cancel"])
+def test_a_study_that_does_not_run_cannot_be_told(written: Written, verb: str) -> None:
+    shown = fairtrial(written, verb, "mine")
+    assert (shown.exit_code, "is not running: it is interrupted" in shown.stderr) == (2, True)
+    assert not (written.folder / REQUEST).exists()
+
+
+def test_delete_asks_first_and_takes_the_runs_too(written: Written) -> None:
+    written.mirror().close()
+    uri = f"sqlite:///{written.folder.parent / 'mlflow.db'}"
+    assert fairtrial(written, "delete", "mine", input="n\n").exit_code == 1
+    assert written.folder.exists()
+    with Lease(written.folder):
+        shown = fairtrial(written, "delete", "mine", "--yes")
+        assert (shown.exit_code, "is being run by" in shown.stderr) == (2, True)
+    assert fairtrial(written, "delete", "mine", input="y\n").exit_code == 0
+    assert not written.folder.exists()
+    assert "mine" not in studies(uri)
+
+
+def test_reap_writes_what_mlflow_lacks_and_kills_what_nobody_drives(written: Written) -> None:
+    """A driver was killed before it could say anything to MLflow beyond the first trial."""
+    shown = fairtrial(written, "reap")
+    assert shown.exit_code == 0, shown.stderr
+    assert "1 of 1 studies needed it" in shown.stdout
+    written.check(finished=False)
+    client = open_store(f"sqlite:///{written.folder.parent / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("mine")
+    assert experiment is not None
+    assert "RUNNING" not in {run.info.status for run in client.search_runs([experiment.experiment_id])}
+
+
+def test_reap_leaves_running_and_finished_studies_alone(written: Written) -> None:
+    with Lease(written.folder):
+        assert "0 of 1 studies needed it" in fairtrial(written, "reap").stdout
+
+
+def test_a_finished_study_that_mlflow_has_needs_no_reaping(config: MakeConfig) -> None:
+    made = Written(config(losses=["triplet"], name="whole", reproductions=2))
+    made.begin()
+    mirror = made.mirror()
+    everything(made)
+    mirror.close()
+    assert "0 of 1 studies needed it" in fairtrial(made, "reap").stdout

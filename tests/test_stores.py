@@ -1,0 +1,170 @@
+"""The stores that people use: SQLite with many writers, and a real MLflow server on PostgreSQL that dies and comes back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from stores import tags
+from test_mirror import Written, everything
+
+from analysis.tracking import Tracker, read_study
+from study.preflight import ask_server
+from tests.conftest import MakeConfig
+
+PROCESSES, THREADS, ROWS = 3, 4, 60
+WRITER = """
+import sys, threading
+from pathlib import Path
+from analysis.tracking import Tracker
+
+def write(name):
+    tracker = Tracker(sys.argv[1], name, artifacts=Path(sys.argv[2]))
+    tracker.start_cell("tiny/triplet/default", params={{}}, tags=ABOUT, files={{}})
+    more = {{"trial": "final-0", "phase": "final", "seed": 0}}
+    tracker.start_trial("t", cell="tiny/triplet/default", name="t", params={{}}, tags=ABOUT | more, files={{}})
+    for step in range({rows}):
+        tracker.log("t", {{"select/recall_at_1": step / 100, "seconds": 1.0}}, step=step)
+    tracker.end("t", "FAILED", tags={{"outcome": "failed"}})
+
+ABOUT = {about!r}
+threads = [threading.Thread(target=write, args=(name,)) for name in sys.argv[3:]]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def write_at_once(uri: str, folder: Path) -> None:
+    """Twelve writers in several processes, each with a study of its own."""
+    code = WRITER.format(about=tags("triplet", "default", "best-on-test"), rows=ROWS)
+    names = [[f"study-{i}-{j}" for j in range(THREADS)] for i in range(PROCESSES)]
+    writers = [subprocess.Popen([sys.executable, "-c", code, uri, str(folder), *own], stderr=subprocess.PIPE, text=True) for own in names]
+    for writer in writers:
+        _, error = writer.communicate(timeout=280)
+        assert writer.returncode == 0, error
+    for name in (name for own in names for name in own):
+        curves = read_study(uri, name).curves
+        assert curves[curves["metric"] == "select/recall_at_1"]["epoch"].tolist() == list(range(ROWS)), name
+
+
+@pytest.mark.timeout(300)
+def test_twelve_writers_in_several_processes_share_one_sqlite_store_and_nothing_is_lost(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    Tracker(uri, "makes the store", artifacts=tmp_path)
+    write_at_once(uri, tmp_path)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def program(name: str) -> str | None:
+    """The distribution puts PostgreSQL's programs beside the path."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(found[-1]) if found else shutil.which(name)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL of our own, on a socket in a folder of its own; it refuses to run as root."""
+    if not program("initdb"):
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+    if user:
+        shutil.chown(folder, "postgres")
+    port = free_port()
+    subprocess.run([*user, str(program("initdb")), "-D", f"{folder}/data", "-U", "fair", "-A", "trust"], check=True, capture_output=True)
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -c fsync=off"
+    start = [*user, str(program("pg_ctl")), "-D", f"{folder}/data", "-l", f"{folder}/log", "-w"]
+    subprocess.run([*start, "-o", options, "start"], check=True, capture_output=True)
+    yield f"postgresql://fair@127.0.0.1:{port}/postgres"
+    subprocess.run([*start, "-m", "immediate", "stop"], check=True, capture_output=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Server:
+    """A real `mlflow server`, to be killed and brought back."""
+
+    def __init__(self, store: str, folder: Path) -> None:
+        self.store, self.folder, self.port = store, folder, free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        words = ["server", "--backend-store-uri", self.store, "--artifacts-destination", str(self.folder), "--host", "127.0.0.1"]
+        words += ["--port", str(self.port), "--workers", "1"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+        self.process = subprocess.Popen([sys.executable, "-m", "mlflow", *words], env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload]
+        deadline = time.monotonic() + 120
+        while True:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{self.uri}/health", timeout=1).close()
+                return
+            assert time.monotonic() < deadline, "the server did not come up"
+            time.sleep(0.3)
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(postgres, tmp_path_factory.mktemp("artifacts"))
+    yield server
+    server.kill()
+
+
+@pytest.mark.timeout(300)
+def test_a_server_on_postgresql_that_is_killed_in_mid_study_and_comes_back_has_everything_once(server: Server, config: MakeConfig) -> None:
+    written = Written(config(losses=["triplet"], name="on-postgres", reproductions=2, tracking_uri=server.uri))
+    written.begin()
+    mirror = written.mirror()
+    written.trial(0)
+    server.kill()
+    written.trial(1)  # returns: it only goes to the disk
+    written.trial(2)
+    written.ledger.note("finished")
+    deadline = time.monotonic() + 60
+    while mirror.failure is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert mirror.failure, "the server was away when something was to be written"
+    server.start()
+    mirror.close()
+    written.check(finished=True)
+
+
+@pytest.mark.timeout(300)
+def test_two_studies_write_to_the_server_at_once(server: Server, config: MakeConfig) -> None:
+    ask_server(server.uri)
+    both = [Written(config(losses=["triplet"], name=f"pg-{i}", reproductions=2, tracking_uri=server.uri)) for i in range(2)]
+    for each in both:
+        each.begin()
+    mirrors = [each.mirror() for each in both]
+    threads = [threading.Thread(target=everything, args=(each,)) for each in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for mirror in mirrors:
+        mirror.close()
+    for each in both:
+        each.check(finished=True)

@@ -26,8 +26,8 @@ class Cells(Keys):
 
     def origin(self, dataset: str) -> Origin:
         if not DATASETS[dataset].needs_root:
-            return Origin(dataset, exclude=self.exclude)
-        return Origin(dataset, self.data_root, self.train_classes, self.test_classes, self.exclude)
+            return Origin(dataset, exclude=self.exclude, max_classes=self.max_classes)
+        return Origin(dataset, self.data_root, self.train_classes, self.test_classes, self.exclude, self.max_classes)
 
     def measured(self, dataset: str) -> tuple[str, ...]:
         """The metrics, with `recalls` spelled out."""

@@ -191,7 +191,7 @@ def _loss_bytes(loss: str) -> int:
 def _images(config: StudyConfig, dataset: str) -> tuple[int, int]:
     """All, and those of the test classes; official counts need no file."""
     source = DATASETS[dataset]
-    if source.images is not None and source.test_images is not None:
+    if source.images is not None and source.test_images is not None and not config.max_classes:
         return source.images, source.test_images
     found = index(config.origin(dataset))
-    return len(found.labels), len(found.ids(found.test))
+    return len(found.ids(found.train + found.test)), len(found.ids(found.test))

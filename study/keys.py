@@ -32,6 +32,7 @@ class Keys(BaseModel):
     train_classes: Texts = Field((), description="image_folder, csv: names, in place of the first half of the classes")
     test_classes: Texts = Field((), description="image_folder, csv: names, in place of the second half")
     exclude: Texts = Field((), description="image files left out, as paths below the dataset's folder")
+    max_classes: int | None = Field(None, ge=2, description="of each half of a dataset, the first so many, to try things out; empty: all")
     backbone: Names = Field(description="one or several of `fairtrial list backbones`, or timm:NAME")
     embedding_size: Sizes = Field(description="dimensions of the embedding")
     losses: Names = Field(description="the losses to compare; LOSS@TAG is the same one again, with settings or values of its own")

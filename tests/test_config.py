@@ -133,6 +133,7 @@ def test_small_batches_and_random_weights_are_noticed_not_refused() -> None:
     assert make(quickstart()).notices() == []
     small = make(quickstart() | {"batch_size": 500}).notices()
     assert small == ["sketches has 90 classes to train on under fixed_validation: a balanced batch holds 450 images, not 500."]
+    assert "no number of this study compares with others" in make(quickstart() | {"max_classes": 50}).notices()[0]
     assert "random weights" in make(quickstart() | {"backbone": "resnet18"}).notices()[0]
 
 

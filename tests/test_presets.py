@@ -83,6 +83,14 @@ def test_every_smoke_study_is_small_and_keeps_every_loss_and_rule(name: str) -> 
     assert [whole.protocol(each).rule for each in whole.protocols] == [smoke.protocol(each).rule for each in smoke.protocols]
     assert all(plan.epochs[1] <= 2 * (plan.search_trials + plan.final_trials) for plan in plan_cells(smoke))
     assert all(len(smoke.splits("sketches", each)) <= 2 for each in smoke.protocols)
+    for split in (split for each in smoke.protocols for split in smoke.splits("sketches", each)):
+        assert len(split.test) == 40
+        assert {*split.train, *split.select} <= {*range(40), *split.test}
+
+
+def test_a_smoke_study_holds_out_other_numbers_of_classes_for_every_ratio() -> None:
+    smoke = resolve("thesis_split_ratio", smoke=True).config
+    assert [len(smoke.splits("sketches", each)[0].select) for each in smoke.protocols] == [12, 8, 4, 2]
 
 
 def test_a_smoke_study_keeps_a_tag_that_has_settings_of_its_own_and_merges_the_rest() -> None:
@@ -191,5 +199,15 @@ def test_generalization_keeps_what_train_recall_needs_and_measures_both_layers()
 
 
 def test_smoke_replaces_every_place_where_a_study_may_name_its_own_data() -> None:
-    assert {"dataset", "data_root", "train_classes", "test_classes", "exclude", "split_file", "where", "leave_out"} <= SMOKE.keys()
+    assert {
+        "dataset",
+        "data_root",
+        "train_classes",
+        "test_classes",
+        "exclude",
+        "max_classes",
+        "split_file",
+        "where",
+        "leave_out",
+    } <= SMOKE.keys()
     assert Cell("sketches", "tiny", 16, "triplet", "default") in resolve("quickstart", smoke=True).config.cells()

@@ -41,6 +41,7 @@ class Origin:
     train_classes: tuple[str, ...] = ()  # image_folder and csv: names, in place of the first half
     test_classes: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()  # files left out, as paths below the root
+    max_classes: int | None = None  # of each half, the first so many; None: all
 
 
 @dataclass(frozen=True)

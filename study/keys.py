@@ -20,6 +20,13 @@ Sizes = Annotated[tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_seve
 Pair = Annotated[tuple[float, float], BeforeValidator(_several)]
 
 
+def _baselines(value: Any) -> Any:
+    return ("pixels", "untrained") if value is True else () if value in (False, None) else _several(value)
+
+
+Baselines = Annotated[tuple[Literal["pixels", "untrained", "pca"], ...], BeforeValidator(_baselines)]
+
+
 class Keys(BaseModel):
     """A value or a list where several make sense; the cells of a study are their product."""
 
@@ -69,7 +76,11 @@ class Keys(BaseModel):
     last_too: bool = Field(False, description="final trials score the test classes at their last epoch, too")
     refit: bool = Field(False, description="beside each final trial one on all train classes, for as many epochs as that one chose")
     seed: int = Field(0, ge=0, description="of searchers and search trials; final trials have the seeds after it")
-    baselines: bool = Field(True, description="score raw pixels and the untrained network too")
+    baselines: Baselines = Field(
+        ("pixels", "untrained"),
+        description="scored, too: raw pixels; the untrained network; pca, its features reduced by a PCA fitted on the train classes; "
+        "true: the first two",
+    )
 
     weights: str = Field("imagenet", description="where the backbone starts: imagenet, none, or a file")
     pooling: str = Field("gap", description="feature map to vector: gap, gmp, gap+gmp or grid")
@@ -114,7 +125,9 @@ class Keys(BaseModel):
     studies: str = Field("studies", description="folder for studies and the embedded MLflow")
     tracking_uri: str | None = Field(None, description="an MLflow server; empty: SQLite in the studies folder")
 
-    @field_validator("losses", "dataset", "backbone", "protocols", "metrics", "train_classes", "test_classes", "search_training")
+    @field_validator(
+        "losses", "dataset", "backbone", "protocols", "metrics", "train_classes", "test_classes", "search_training", "baselines"
+    )
     @classmethod
     def _no_twins(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) < len(names):

@@ -9,7 +9,7 @@ import pytest
 from study.config import StudyConfig, make
 from study.presets import quickstart
 from study.protocols import PROTOCOLS
-from trainables.contract import UNTRAINED, Design, Look, Training
+from trainables.contract import UNTRAINED, Design, Look, Split, Training
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"losses": ["contrastiv"]}, "Unknown loss 'contrastiv'. Did you mean 'contrastive'?"),
@@ -161,6 +161,20 @@ def test_baselines_are_untrained_and_read_the_test_classes_once_each() -> None:
     specs = list(make(quickstart()).baseline_specs())
     assert [(spec.cell.backbone, spec.seed) for spec in specs] == [("pixels", 1), ("tiny", 1), ("tiny", 2), ("tiny", 3)]
     assert all(spec.cell.loss == UNTRAINED and spec.training.epochs == 0 and not spec.peeks for spec in specs)
+
+
+def test_the_pca_baseline_is_fitted_on_the_train_classes_once_per_network() -> None:
+    study = make(quickstart() | {"baselines": "pca", "embedding_size": [16, 32]})
+    specs = list(study.baseline_specs())
+    assert [(str(spec.cell), spec.seed) for spec in specs] == [("sketches/tiny-16/pca/none", 1), ("sketches/tiny-32/pca/none", 1)]
+    for spec in specs:
+        assert spec.splits == (Split(tuple(range(100)), tuple(range(100, 200)), tuple(range(100, 200))),)
+        assert (spec.training.epochs, spec.rule, spec.phase) == (0, "untrained", "final")
+
+
+@pytest.mark.parametrize(("given", "meant"), [(True, ("pixels", "untrained")), (False, ()), ("pixels,pca", ("pixels", "pca")), ([], ())])
+def test_baselines_are_names_or_all_or_none(given: object, meant: tuple[str, ...]) -> None:
+    assert make(quickstart() | {"baselines": given}).baselines == meant
 
 
 def test_labels_leave_out_what_all_cells_share() -> None:

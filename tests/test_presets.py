@@ -34,8 +34,9 @@ COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
     "fixed_validation_all": (34 * 2, 34 * 50, 68 * 3, 1 + 3, 1700 * 10 + 204 * 100, 1700 * 20 + 204 * 100),
     # 11 losses x 3 datasets
     "thesis_own_loss": (11 * 3, 0, 33, 3 * 2, 33 * 100, 33 * 100),
-    # 14 losses x 3 datasets; 50 trials and 10 reproductions; stopping at 25, 50, 100 of 200: 25 + 25/2 + 50/4 + 100/8 = 62.5
-    "reality_check": (14 * 3, 42 * 50, 42 * 10, 3 * (1 + 10), 42 * 50 * 125 // 2 + 420 * 200, 2100 * 200 + 420 * 200),
+    # 14 losses x 3 datasets; 50 trials, 10 reproductions; pixels and the pretrained row
+    # stopping at 25, 50, 100 of 200: 25 + 25/2 + 50/4 + 100/8 = 62.5
+    "reality_check": (14 * 3, 42 * 50, 42 * 10, 3 * 2, 42 * 50 * 125 // 2 + 420 * 200, 2100 * 200 + 420 * 200),
     # 6 experiments with ResNet18, 4 with ResNet34; 20 epochs, 60 for two of them; pixels and two networks
     "triplet_report": (6 + 4, 0, 10, 3, 8 * 20 + 2 * 60, 8 * 20 + 2 * 60),
     # 4 losses x 2 datasets

@@ -15,7 +15,8 @@ CONCATENATED = "concatenated"  # in queries.csv, in place of a fold's number: th
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
 PEEKING: Rule = "best-on-test"
 PIXELS = "pixels"  # the backbone that is no network
-UNTRAINED = "untrained"  # in a cell's place for the loss: nothing is trained, the network is scored as it stands
+# In the loss's place of a cell where nothing is trained: the network as it stands, or with a PCA of the train classes as its head.
+NOT_TRAINED = UNTRAINED, PCA = "untrained", "pca"
 
 
 @dataclass(frozen=True)

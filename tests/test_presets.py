@@ -1,5 +1,7 @@
 """Every preset plans what its experiment says: counts by hand, and values from its source."""
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,12 +163,20 @@ def test_cross_validation_has_ten_models_and_searches_nothing() -> None:
     assert totals(config, plan_cells(config))["model_epochs"] == [3 * 100 * 10] * 2
 
 
-def test_only_what_table_15_lists_is_swept() -> None:
+def test_only_what_table_15_lists_is_swept_and_in_its_order() -> None:
     config = make(PRESETS["thesis_fixed_validation"]())
     swept = {loss: [key for key, param in config.space(loss).items() if len(param.levels()) > 1] for loss in config.losses}
-    assert swept["soft_triple"] == ["loss.margin", "loss.alpha", "loss.gamma", "loss.tau", "loss.weights_lr"]
-    assert swept["proxy_anchor"] == ["loss.margin", "loss.alpha"]
+    with (Path(__file__).parent / "published" / "thesis_search.csv").open() as file:
+        printed = [(row["loss"], f"loss.{row['hyperparameter']}") for row in csv.DictReader(file)]
+    assert [(loss, key) for loss in config.losses for key in swept[loss]] == printed
     assert config.space("soft_triple")["loss.centers"].levels() == (10,)
+
+
+def test_soft_triples_gamma_is_swept_in_the_thesiss_sense() -> None:
+    config = make(PRESETS["thesis_fixed_validation"]())
+    levels = config.space("soft_triple")["loss.gamma"].levels()
+    assert [1 / level for level in levels] == pytest.approx([10, 20, 30, 40, 50, 60, 70, 80, 90, 100])
+    assert config.published("soft_triple")["loss.gamma"] == levels[0]  # table 4's 10
 
 
 def test_the_reality_check_has_32_classes_of_one_image_or_8_of_four() -> None:

@@ -14,6 +14,7 @@ BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.n
 CONCATENATED = "concatenated"  # in queries.csv, in place of a fold's number: the models of all folds as one
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
 PEEKING: Rule = "best-on-test"
+WORST = 0.0  # the score of a search trial that got lost: NaN would be invisible to the searcher
 PIXELS = "pixels"  # the backbone that is no network
 # In the loss's place of a cell where nothing is trained: the network as it stands, or with a PCA of the train classes as its head.
 NOT_TRAINED = UNTRAINED, PCA = "untrained", "pca"

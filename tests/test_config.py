@@ -78,6 +78,12 @@ def test_bad_input_is_one_sentence_with_law_fact_and_cure(changes: dict[str, Any
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("key", [key for key, field in StudyConfig.model_fields.items() if "int" in str(field.annotation)])
+def test_every_whole_number_has_a_bound_beyond_which_it_is_a_slip(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{key}.*=1000000000000: Input should be less than or equal to \d+\.$"):
+        make(quickstart() | {key: 10**12})
+
+
 def test_a_missing_key_is_named() -> None:
     values = quickstart()
     del values["epochs"]

@@ -72,9 +72,12 @@ def _diverged(finals: pd.DataFrame) -> list[str]:
         return []
     lost = finals[finals["outcome"] == "diverged"]
     kept = {"refit": "last"}
+    read = lost.filter(like="last/").notna().any(axis=1)  # at the last epoch, too
+    found = Counter(zip(lost["role"], lost["loss"] + " under " + lost["protocol"], read, strict=True))
     return [
-        f"{count} of the {role} trials of {label} diverged; they count with their {kept.get(role, 'best')} epoch before that."
-        for (role, label), count in Counter(zip(lost["role"], lost["loss"] + " under " + lost["protocol"], strict=True)).items()
+        f"{count} of the {role} trials of {label} diverged; they count with their {kept.get(role, 'best')} epoch before that"
+        f"{', and at the last epoch with the weights with which they broke down' if last else ''}."
+        for (role, label, last), count in found.items()
     ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.statistics import ClassSums
-from trainables.contract import CONCATENATED, PIXELS
+from trainables.contract import CONCATENATED, PCA, PIXELS
 
 AUDIT = "readings.csv"  # in a study's folder: one line for each time that test classes were read
 LAST = "last-epoch"
@@ -58,8 +58,8 @@ def readings(finals: pd.DataFrame, untrained: pd.DataFrame, parts: Parts) -> lis
         for reading in _of_cell(trials, parts, loss=str(loss), setup=str(name), role=str(role))
     ]
     baselines = [
-        _reading(trials, loss=_baseline(str(name)), setup=BASELINE, rule=BASELINE)
-        for name, trials in untrained.groupby("backbone", sort=False)
+        _reading(trials, loss=_baseline(str(backbone), str(loss)), setup=BASELINE, rule=BASELINE)
+        for (backbone, loss), trials in untrained.groupby(["backbone", "loss"], sort=False)
     ]
     return [r for r in found if not r.what] + baselines + [r for r in found if r.what]
 
@@ -90,8 +90,8 @@ def _setting(trials: pd.DataFrame, setup: str) -> str:
     return TUNED_ON_TEST if setup == DEFAULT else TUNED
 
 
-def _baseline(backbone: str) -> str:
-    return "raw pixels" if backbone == PIXELS else f"untrained {backbone}"
+def _baseline(backbone: str, loss: str) -> str:
+    return "raw pixels" if backbone == PIXELS else f"{'PCA of' if loss == PCA else 'untrained'} {backbone}"
 
 
 def audited(folder: Path, rules: Sequence[str]) -> dict[str, int]:

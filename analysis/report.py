@@ -52,6 +52,7 @@ class Section:
     curves: str
     search: str
     peeking_search: str
+    default_in: str  # the section that has the default setup's curves and search, if it is another
 
 
 def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, config_yaml: str) -> Path:
@@ -59,10 +60,12 @@ def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, con
     study, trials, curves = rows.name, rows.trials, rows.curves
     metric = (yaml.safe_load(config_yaml) or {}).get("select_metric", METRICS[0])
     sections = []
+    first: dict[tuple[str, str, int], str] = {}  # the section in which the default setup's curves stand, which several are joined by
     for place in places(trials):
+        title = first.setdefault((place.dataset, place.backbone, place.embedding_size), place.title)
         mine = (place.dataset, place.backbone, place.embedding_size, place.protocol)
         ranking = next((r for r in found if (r.dataset, r.backbone, r.embedding_size, r.protocol) == mine), None)
-        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric))
+        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric, default_in="" if title == place.title else title))
     page = _template().render(
         study=study,
         sections=sections,
@@ -104,8 +107,9 @@ def _marked(counts: dict[str, int]) -> list[str]:
     return [f"{count:,} {rule}{'*' if rule == PEEKING else ''}" for rule, count in counts.items()]
 
 
-def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, ranking: Ranking | None, metric: str) -> Section:
+def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, ranking: Ranking | None, metric: str, default_in: str) -> Section:
     trained = place.trained(trials)
+    shown = trained[~trained["peeks"]] if default_in else trained
     searched = trained[trained["phase"] == "search"]
     mine = pd.concat([trained, place.untrained(trials)])
     stuck = mine[mine["status"] != "FINISHED"]
@@ -115,11 +119,12 @@ def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, rankin
         parts=decomposition(ranking) if ranking else None,
         answer=answer(ranking, tuned=not searched["peeks"].all()),
         unfinished=[f"{row['loss']}, {row['protocol']}, {row['trial']}: {row['status'].lower()}" for _, row in stuck.iterrows()],
-        searched=[found for _, cell in trained.groupby(["peeks", "loss"]) if (found := _searched(cell))],
+        searched=[found for _, cell in shown.groupby(["peeks", "loss"]) if (found := _searched(cell))],
         differences=figures.differences(ranking) if ranking else "",
-        curves=figures.learning_curves(trained, curves, metric),
-        search=figures.search(trained),
-        peeking_search=figures.search(trained, peeks=True),
+        curves=figures.learning_curves(shown, curves, metric),
+        search=figures.search(shown),
+        peeking_search=figures.search(shown, peeks=True),
+        default_in=default_in if trained["peeks"].any() else "",
     )
 
 

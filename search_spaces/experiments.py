@@ -53,12 +53,12 @@ THESIS_SEARCH_EPOCHS = 20
 
 
 def thesis_settings(losses: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """Table 4 where it differs from the papers. SoftTriple's gamma does not: the thesis prints its inverse."""
+    """Table 4 where it differs from the papers, in our sense: SoftTriple's gamma does not, of which the thesis prints the inverse."""
     found: dict[str, dict[str, Value]] = {}
     for loss in losses:
         for key, param in find_card(loss).params.items():
-            if param.thesis not in (None, param.paper) and (loss, key) != ("soft_triple", "gamma"):
-                found.setdefault(loss, {})[key] = param.thesis
+            if param.thesis is not None and param.ours(param.thesis) != param.paper:
+                found.setdefault(loss, {})[key] = param.ours(param.thesis)
     return found
 
 

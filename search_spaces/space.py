@@ -120,6 +120,7 @@ class Param:
     found: Value | None = None
     reality: Value | None = None
     grid: Grid | None = None
+    inverse: bool = False  # the thesis prints 1 / our value: in thesis, found and grid
     unit: str = ""
     note: str = ""
     only: tuple[Value, ...] = ()  # the levels that a study has left of it; empty: all
@@ -138,7 +139,11 @@ class Param:
 
     def levels(self) -> tuple[Value, ...]:
         """The values of its source's grid; without one every option, or a few levels of the range."""
-        return self.only or (self.grid.values() if self.grid else self.search.levels())
+        return self.only or (tuple(map(self.ours, self.grid.values())) if self.grid else self.search.levels())
+
+    def ours(self, printed: Value) -> Value:
+        """A value of the thesis in the sense that the loss here has."""
+        return round(1 / float(printed), 12) if self.inverse else printed
 
     def thinned(self, count: int) -> "Param":
         """With so many of its levels at most: both ends, and evenly between them."""

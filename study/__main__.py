@@ -1,6 +1,8 @@
 """The command line: finds the verb, nothing else."""
 
 import os
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -16,6 +18,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _tell(asked: bool) -> None:
+    if asked:
+        print(f"fairtrial {version('fairtrial')}")
+        raise typer.Exit
+
+
+@app.callback()
+def fairtrial(version: Annotated[bool, typer.Option("--version", callback=_tell, is_eager=True, help="which one this is")] = False) -> None:
+    pass
+
+
 app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("train")(train.train)

@@ -14,7 +14,23 @@ from study.protocols import Divides, check_splits, make_protocol
 from study.splits import read_splits
 from study.strategies import STRATEGIES
 from study.where import AXES, matches, values_for
-from trainables.contract import PEEKING, PIXELS, UNTRAINED, Cell, Design, FinalKind, Leaves, Look, Origin, Phase, Split, Training, TrialSpec
+from trainables.contract import (
+    NOT_TRAINED,
+    PCA,
+    PEEKING,
+    PIXELS,
+    UNTRAINED,
+    Cell,
+    Design,
+    FinalKind,
+    Leaves,
+    Look,
+    Origin,
+    Phase,
+    Split,
+    Training,
+    TrialSpec,
+)
 from trainables.datasets.catalogue import DATASETS, halves, index
 from trainables.networks.backbones import find_backbone
 
@@ -26,8 +42,8 @@ class Cells(Keys):
 
     def origin(self, dataset: str) -> Origin:
         if not DATASETS[dataset].needs_root:
-            return Origin(dataset, exclude=self.exclude)
-        return Origin(dataset, self.data_root, self.train_classes, self.test_classes, self.exclude)
+            return Origin(dataset, exclude=self.exclude, max_classes=self.max_classes)
+        return Origin(dataset, self.data_root, self.train_classes, self.test_classes, self.exclude, self.max_classes)
 
     def measured(self, dataset: str) -> tuple[str, ...]:
         """The metrics, with `recalls` spelled out."""
@@ -116,7 +132,7 @@ class Cells(Keys):
         """The cell's name without what is the same in all cells of this study."""
         axes = {"dataset": self.dataset, "backbone": self.backbone, "embedding_size": self.embedding_size}
         parts = [str(getattr(cell, axis)) for axis, values in axes.items() if len(values) > 1]
-        if cell.loss == UNTRAINED:
+        if cell.loss in NOT_TRAINED:
             parts = [cell.dataset] * (len(self.dataset) > 1) + [cell.backbone]
         return "/".join([*parts, cell.loss] + ([cell.protocol] if cell.protocol in self.protocols else []))
 
@@ -147,7 +163,7 @@ class Cells(Keys):
     def spec_again(self, given: Mapping[str, Any]) -> TrialSpec:
         """The spec of a trial that a ledger tells of."""
         cell, seed, kind = Cell(**given["cell"]), given["seed"], given["name"].partition("-")[0]
-        if cell.loss == UNTRAINED:
+        if cell.loss in NOT_TRAINED:
             return next(spec for spec in self.baseline_specs() if (spec.cell, spec.seed) == (cell, seed))
         spec = self.spec(cell, "search" if kind == "search" else "final", seed, given["setting"], tuned=given["tuned"])
         return self.refit_spec(spec, given["epochs"]) if kind == "refit" else spec
@@ -173,19 +189,26 @@ class Cells(Keys):
         return range(self.seed + 1, self.seed + 1 + self.reproductions)
 
     def baseline_cells(self) -> list[tuple[Cell, int]]:
-        """With their seeds: raw pixels once, and the untrained network for every seed."""
+        """With their seeds: raw pixels and a PCA of the network's features once, the network with a random head for every seed."""
         found: list[tuple[Cell, int]] = []
         networks = dict.fromkeys(replace(cell, loss=UNTRAINED, protocol="none") for cell in self.cells())
-        for dataset in self.dataset if self.baselines else ():
-            found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), self.final_seeds()[0]))
-            found += product((cell for cell in networks if cell.dataset == dataset), self.final_seeds())
+        seeds = self.final_seeds()
+        for dataset in self.dataset:
+            here = [cell for cell in networks if cell.dataset == dataset]
+            parts = {
+                PIXELS: [(Cell(dataset, PIXELS, 0, UNTRAINED, "none"), seeds[0])],
+                UNTRAINED: list(product(here, seeds)),
+                PCA: [(replace(cell, loss=PCA), seeds[0]) for cell in here],
+            }
+            found += [baseline for name, part in parts.items() if name in self.baselines for baseline in part]
         return found
 
     def baseline_specs(self) -> Iterator[TrialSpec]:
         """Scored on the test classes: nothing is chosen."""
         for cell, seed in self.baseline_cells():
-            test = halves(self.origin(cell.dataset))[1]
+            train, test = halves(self.origin(cell.dataset))
+            split = Split(train if cell.loss == PCA else (), test, test)
             spec = self.spec(replace(cell, protocol="default"), "final", seed, {})
             training = replace(spec.training, epochs=0)
             leaves = Leaves(last=False, embeddings=False)
-            yield replace(spec, cell=cell, rule="untrained", splits=(Split((), test, test),), training=training, leaves=leaves)
+            yield replace(spec, cell=cell, rule="untrained", splits=(split,), training=training, leaves=leaves)

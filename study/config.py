@@ -172,6 +172,8 @@ class StudyConfig(Cells):
             for label, count in counts.items()
             if count not in (0, self.search_trials)
         ]
+        if self.max_classes:
+            found.append(f"max_classes={self.max_classes}: fewer classes are easier, so no number of this study compares with others.")
         scratch = [name for name in self.backbone if self.weights == "none" and find_backbone(name).weights]
         return found + [f"{name} starts from random weights (weights=none); papers start from weights=imagenet." for name in scratch]
 

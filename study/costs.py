@@ -1,30 +1,24 @@
-"""What a study would cost: hours from timing a few real steps on this machine, bytes from the sizes of what it leaves."""
+"""What a study would cost: hours from the pace of its trials, bytes from the sizes of what it leaves."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from search_spaces import find_card
 from study.config import StudyConfig
+from study.pace import Kind, Pace, Past, Probe, epoch_work, kind_of, past, split_sizes
 from study.planning import CellPlan
 from trainables.contract import Cell
 from trainables.datasets.catalogue import DATASETS, halves, index
 from trainables.datasets.pixels import cache_bytes, cache_folder
 from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import weights_path
-from trainables.process import own_device, settle
-
-if TYPE_CHECKING:
-    from trainables.fit import Fit
+from trainables.process import own_device
 
 START_UP = 35  # seconds until the first epoch of a study; measured on two cores
 CONTENTION = 1.4  # slots that share a machine slow each other by up to this; measured on two cores
-PROBES, PROBE_SECONDS = 5, 1.0  # calls and seconds of one timing, at most
-PATIENCE = 120.0  # seconds of timing in all; then a backbone's slowest pace holds for what was not timed of it
 QUERY_BYTES = 40  # one row of queries.csv
 HALF, SINGLE = 2, 4  # bytes of a number in kept embeddings, and in weights
 SAMPLE = 100, 64  # classes and dimensions for which a loss is built to see what it weighs
@@ -32,26 +26,45 @@ SAMPLE = 100, 64  # classes and dimensions for which a loss is built to see what
 
 def estimate(config: StudyConfig, plans: Sequence[CellPlan], *, slots: int) -> dict[str, Any]:
     """Seconds from start to end, hours of one accelerator (here a CPU's slot if there is none) and bytes; ranges are [low, high]."""
+    before = past(config)
+    missing = [cell for cell in config.cells() if kind_of(config, cell) not in before.paces]
     costs: dict[str, Any] = {
         "seconds": None,
         "accelerator_hours": None,
         "device": None,
+        "time_from": None,
         "slots": slots,
-        "disk_bytes": disk(config, plans),
+        "disk_bytes": disk(config, plans, slots=slots),
         "cache_bytes": cache_disk(config),
-        "unknown": obstacle(config),
+        "unknown": obstacle(config) if missing else None,
     }
     if costs["unknown"]:
         return costs
-    settle()
-    low, high = trial_seconds(config, plans)
+    try:
+        low, high = trial_seconds(config, plans, before.paces)
+    except ValueError as error:  # the pace is known, but not how many images there are
+        return costs | {"unknown": str(error)}
     at_once = slots * config.workers  # as if a trial's workers shared its work without loss
     wall = START_UP + low / at_once, START_UP + CONTENTION * high / at_once
     return costs | {
         "seconds": [round(part) for part in wall],
         "accelerator_hours": [round(low / 3600, 3), round(CONTENTION * high / 3600, 3)],
-        "device": str(own_device()),
+        "device": str(own_device()) if missing else None,
+        "time_from": _told(before, timed=len(missing)),
     }
+
+
+def _told(before: Past, *, timed: int) -> str:
+    """Where the time comes from."""
+    here = "a few steps that were timed here"
+    if not before.trials:
+        return here
+    earlier = f"{_several(before.trials, 'earlier trial')} of {', '.join(before.studies)} in MLflow"
+    return f"{earlier}; for {_several(timed, 'cell')} without one, {here}" if timed else earlier
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' if count > 1 else ''}"
 
 
 def obstacle(config: StudyConfig) -> str | None:
@@ -71,66 +84,18 @@ def obstacle(config: StudyConfig) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Pace:
-    """Seconds of one step, and of scoring one image."""
-
-    step: float
-    image: float
-
-
-def trial_seconds(config: StudyConfig, plans: Sequence[CellPlan]) -> tuple[float, float]:
-    """Of all trials one after the other: each backbone, size and kind of loss is timed once, with one of its splits."""
-    paces: dict[Any, Pace] = {}
-    began, low, high = time.perf_counter(), 0.0, 0.0
-
-    @cache
-    def sizes(dataset: str, protocol: str) -> list[tuple[int, int]]:
-        """Images to train on and to select by, of every split."""
-        found = index(config.origin(dataset))
-        return [(len(found.ids(split.train)), len(found.ids(split.select))) for split in config.splits(dataset, protocol)]
-
+def trial_seconds(config: StudyConfig, plans: Sequence[CellPlan], known: Mapping[Kind, Pace]) -> tuple[float, float]:
+    """Of all trials one after the other; what is not known is timed."""
+    probe, low, high = Probe(config), 0.0, 0.0
+    sizes = cache(lambda dataset, protocol: split_sizes(config, dataset, protocol))
     for cell, plan in zip(config.cells(), plans, strict=True):
-        own = config.of(cell)
-        look = own.look(cell.dataset, cell.backbone)
-        key = (cell.backbone, cell.embedding_size, find_card(cell.loss).kind, look, own.batch_size, own.pooling)
-        if key not in paces:
-            known = [pace for other, pace in paces.items() if other[0] == cell.backbone]
-            late = time.perf_counter() - began > PATIENCE
-            paces[key] = max(known, key=lambda pace: pace.step) if known and late else _pace(config, cell)
-        pace, splits = paces[key], sizes(cell.dataset, cell.protocol)
-        steps = [own.steps_per_epoch or -(-train // own.batch_size) for train, _ in splits]
-        epoch = sum(count * pace.step + select * pace.image for count, (_, select) in zip(steps, splits, strict=True)) / len(splits)
+        pace = known.get(kind_of(config, cell)) or probe.pace(cell)
+        steps, select = epoch_work(config, cell, sizes(cell.dataset, cell.protocol))
+        epoch = (steps * pace.step + select * pace.image) / plan.models
         tests = plan.final_trials * plan.models * _images(config, cell.dataset)[1]
         low += plan.model_epochs[0] * epoch + tests * pace.image
         high += plan.model_epochs[1] * epoch + tests * pace.image
     return low, high
-
-
-def _pace(config: StudyConfig, cell: Cell) -> Pace:
-    from trainables.datasets.pixels import load
-    from trainables.fit import Fit
-
-    # Sealed, and no score is kept: only how long it takes to make one.
-    spec = config.spec(cell, "search", config.seed, config.published(cell.loss))
-    spec = replace(spec, training=replace(spec.training, steps_per_epoch=1))
-    fit = Fit(spec, spec.splits[0], load(spec.origin, spec.look.cache_size))
-    return _time(fit)
-
-
-def _time(fit: Fit) -> Pace:
-    few = fit.images(fit.split.select[: max(2, len(fit.split.select) // 10)])
-    fit.train_epoch(1)  # warms up
-    return Pace(_timed(lambda: fit.train_epoch(2)), _timed(lambda: fit.score(few)) / len(few))
-
-
-def _timed(work: Callable[[], Any]) -> float:
-    """Seconds of one call; of several, while they are quick."""
-    began, calls = time.perf_counter(), 0
-    while calls < PROBES and time.perf_counter() - began < PROBE_SECONDS:
-        work()
-        calls += 1
-    return (time.perf_counter() - began) / calls
 
 
 def cache_disk(config: StudyConfig) -> int | None:
@@ -141,15 +106,20 @@ def cache_disk(config: StudyConfig) -> int | None:
         return None
 
 
-def disk(config: StudyConfig, plans: Sequence[CellPlan]) -> int | None:
-    """Bytes that the study leaves at most, without decoded images; None if nobody knows yet how many images there are."""
+def disk(config: StudyConfig, plans: Sequence[CellPlan], *, slots: int) -> int | None:
+    """Bytes that the study leaves, and while it runs the states of as many search trials as there are slots, without decoded images.
+
+    None: nobody knows yet how many images there are.
+    """
     try:
-        return sum(_cell_disk(config, cell, plan) for cell, plan in zip(config.cells(), plans, strict=True))
+        parts = [_cell_disk(config, cell, plan) for cell, plan in zip(config.cells(), plans, strict=True)]
     except ValueError:
         return None
+    return sum(left for left, _ in parts) + slots * max(state for _, state in parts)
 
 
-def _cell_disk(config: StudyConfig, cell: Cell, plan: CellPlan) -> int:
+def _cell_disk(config: StudyConfig, cell: Cell, plan: CellPlan) -> tuple[int, int]:
+    """What it leaves, and the state of one of its search trials, which goes when the trial ends."""
     from trainables.networks.network import POOLS
 
     trunk, features = _trunk(cell.backbone, DATASETS[cell.dataset].channels)
@@ -158,15 +128,15 @@ def _cell_disk(config: StudyConfig, cell: Cell, plan: CellPlan) -> int:
     classes = len(halves(config.origin(cell.dataset))[0])
     loss = _loss_bytes(cell.loss) * classes * cell.embedding_size // (SAMPLE[0] * SAMPLE[1])
     images, tests = _images(config, cell.dataset)
-    # A trial's last state: weights, two moments of each, and the weights of its best epoch. MLflow gets it only if asked.
+    # A trial's last state: weights, two moments of each, and the weights of its best epoch. MLflow gets a search trial's only if asked.
     state = (4 * network + 3 * loss) * plan.models
-    search = state * (2 if config.keep_checkpoints else 1)
     # A final trial's own files lie beside its state and in MLflow.
     queries = QUERY_BYTES * tests * (plan.models * (2 if config.last_too else 1) + (plan.models > 1))
     final = state + 2 * (network * plan.models + queries)
     embeddings = 2 * HALF * images * (cell.embedding_size + pooled) * plan.models
     shares = {"all": plan.final_trials, "first": plan.final_trials // config.reproductions, "none": 0}
-    return search * plan.search_trials + final * plan.final_trials + embeddings * shares[config.keep_embeddings]
+    left = final * plan.final_trials + embeddings * shares[config.keep_embeddings]
+    return left + state * plan.search_trials * config.keep_checkpoints, state if plan.search_trials else 0
 
 
 @cache
@@ -191,7 +161,7 @@ def _loss_bytes(loss: str) -> int:
 def _images(config: StudyConfig, dataset: str) -> tuple[int, int]:
     """All, and those of the test classes; official counts need no file."""
     source = DATASETS[dataset]
-    if source.images is not None and source.test_images is not None:
+    if source.images is not None and source.test_images is not None and not config.max_classes:
         return source.images, source.test_images
     found = index(config.origin(dataset))
-    return len(found.labels), len(found.ids(found.test))
+    return len(found.ids(found.train + found.test)), len(found.ids(found.test))

@@ -48,9 +48,22 @@ def _base(source: str) -> tuple[dict[str, Any], str]:
     return pick(PRESETS, source, "preset (or .yaml file)")(), f"preset {source}"
 
 
+class Once(yaml.SafeLoader):
+    """Plain YAML in which each key stands once: of two, YAML itself would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                raise yaml.YAMLError(f"the key '{name}' stands in line {lines[name]} and again in line {line}; leave one of them.")
+            lines[name] = line
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf8"))
+        values = yaml.load(path.read_text(encoding="utf8"), Once)
     except FileNotFoundError:
         raise ValueError(f"There is no file {path}; `fairtrial config show quickstart` prints one to start from.") from None
     except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:

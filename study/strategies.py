@@ -173,7 +173,7 @@ class Grid:
 
 
 class Coordinate:
-    """The thesis's sweep (table 15): the parameters in the card's order, each over its whole grid at the best setting so far.
+    """The thesis's sweep (table 15): the parameters in the card's order, the table's, each over its whole grid at the best setting so far.
 
     Of equals the earlier wins. A sweep begins when the last one has ended. The best setting is tried again when its value of the next
     parameter is on that grid: the thesis counts it, and so do we.

@@ -29,12 +29,13 @@ def write_queries(folder: Path, loss: str, rule: str, seed: int, score: Score) -
 
 
 def write_study(folder: Path, name: str, score: Score, *, seeds: int = 3, losses: tuple[str, ...] = ("triplet", "contrastive")) -> str:
-    """Two losses under both protocols and two baselines, every final trial with its queries; returns the store's uri."""
+    """Two losses under both protocols and three baselines, every final trial with its queries; returns the store's uri."""
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     tracker = Tracker(uri, name, artifacts=folder / "artifacts")
     cells = [(loss, "default", "best-on-test", "tiny") for loss in losses]
     cells += [(loss, "fixed_validation", "selected-on-validation", "tiny") for loss in losses]
     cells += [("untrained", "none", "untrained", "pixels"), ("untrained", "none", "untrained", "tiny")]
+    cells += [("pca", "none", "untrained", "tiny")]
     for loss, protocol, rule, backbone in cells:
         about = tags(loss, protocol, rule, backbone)
         cell = str(about["cell"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def test_bad_input_ends_with_exit_2_and_one_sentence_before_anything_heavy_is_im
     assert done.stderr.startswith("fairtrial: ")
     assert len(done.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["bad.yaml"]
+
+
+def test_the_version_is_the_packages() -> None:
+    told = CliRunner().invoke(app, ["--version"])
+    assert (told.exit_code, told.stdout) == (0, f"fairtrial {version('fairtrial')}\n")
+    assert version("fairtrial").count(".") == 2
 
 
 def test_a_place_that_is_not_writable_ends_with_exit_4(tmp_path: Path) -> None:

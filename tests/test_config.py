@@ -9,7 +9,7 @@ import pytest
 from study.config import StudyConfig, make
 from study.presets import quickstart
 from study.protocols import PROTOCOLS
-from trainables.contract import UNTRAINED, Design, Look, Training
+from trainables.contract import UNTRAINED, Design, Look, Split, Training
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"losses": ["contrastiv"]}, "Unknown loss 'contrastiv'. Did you mean 'contrastive'?"),
@@ -78,6 +78,12 @@ def test_bad_input_is_one_sentence_with_law_fact_and_cure(changes: dict[str, Any
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("key", [key for key, field in StudyConfig.model_fields.items() if "int" in str(field.annotation)])
+def test_every_whole_number_has_a_bound_beyond_which_it_is_a_slip(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{key}.*=1000000000000: Input should be less than or equal to \d+\.$"):
+        make(quickstart() | {key: 10**12})
+
+
 def test_a_missing_key_is_named() -> None:
     values = quickstart()
     del values["epochs"]
@@ -133,6 +139,7 @@ def test_small_batches_and_random_weights_are_noticed_not_refused() -> None:
     assert make(quickstart()).notices() == []
     small = make(quickstart() | {"batch_size": 500}).notices()
     assert small == ["sketches has 90 classes to train on under fixed_validation: a balanced batch holds 450 images, not 500."]
+    assert "no number of this study compares with others" in make(quickstart() | {"max_classes": 50}).notices()[0]
     assert "random weights" in make(quickstart() | {"backbone": "resnet18"}).notices()[0]
 
 
@@ -160,6 +167,20 @@ def test_baselines_are_untrained_and_read_the_test_classes_once_each() -> None:
     specs = list(make(quickstart()).baseline_specs())
     assert [(spec.cell.backbone, spec.seed) for spec in specs] == [("pixels", 1), ("tiny", 1), ("tiny", 2), ("tiny", 3)]
     assert all(spec.cell.loss == UNTRAINED and spec.training.epochs == 0 and not spec.peeks for spec in specs)
+
+
+def test_the_pca_baseline_is_fitted_on_the_train_classes_once_per_network() -> None:
+    study = make(quickstart() | {"baselines": "pca", "embedding_size": [16, 32]})
+    specs = list(study.baseline_specs())
+    assert [(str(spec.cell), spec.seed) for spec in specs] == [("sketches/tiny-16/pca/none", 1), ("sketches/tiny-32/pca/none", 1)]
+    for spec in specs:
+        assert spec.splits == (Split(tuple(range(100)), tuple(range(100, 200)), tuple(range(100, 200))),)
+        assert (spec.training.epochs, spec.rule, spec.phase) == (0, "untrained", "final")
+
+
+@pytest.mark.parametrize(("given", "meant"), [(True, ("pixels", "untrained")), (False, ()), ("pixels,pca", ("pixels", "pca")), ([], ())])
+def test_baselines_are_names_or_all_or_none(given: object, meant: tuple[str, ...]) -> None:
+    assert make(quickstart() | {"baselines": given}).baselines == meant
 
 
 def test_labels_leave_out_what_all_cells_share() -> None:

@@ -91,6 +91,14 @@ def test_an_index_is_read_once_per_process(ready):
     assert index(ready) is index(replace(ready))
 
 
+def test_fewer_classes_are_the_first_of_each_half_and_the_images_stay(ready):
+    whole, few = index(ready), index(replace(ready, max_classes=1))
+    assert (few.train, few.test) == (whole.train[:1], whole.test[:1])
+    assert halves(replace(ready, max_classes=1)) == (few.train, few.test)
+    assert few.fingerprint == whole.fingerprint  # so that they are decoded once
+    assert few.labels.tolist() == whole.labels.tolist()
+
+
 @pytest.mark.parametrize("name", OFFICIAL)
 def test_official_halves_are_known_before_any_file_is_there(name):
     train, test = halves(Origin(name))

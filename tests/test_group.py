@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 import ray
+import torch
 from ray import cloudpickle
 from ray_helpers import our_actors
 from trainables_helpers import SPLIT, final, search
 
 from trainables import group as module
-from trainables.artifacts import write
+from trainables.artifacts import read, write
 from trainables.contract import Crew, Split, TrialSpec
-from trainables.group import Group, GroupLost, TrialError
+from trainables.group import Exhausted, Group, GroupLost, TrialError
 from trainables.worker import Worker
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
@@ -30,10 +31,11 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not im
 OTHER = Split(tuple(range(4, 16)), tuple(range(4)), SPLIT.test)
 THIRD = Split(tuple(range(12)), tuple(range(12, 16)), SPLIT.test)
 CURVE = "select/recall_at_1"
+EXHAUSTED = {14: ((1,), 2), 15: ((0, 1), 1)}  # seed -> ranks whose memory is not enough, and in which epoch
 
 
 class Probed(Worker):
-    """A Worker that tells about its process, and stumbles once, on rank 1, in the trial of seed 13."""
+    """A Worker that tells about its process, stumbles once, on rank 1, in the trial of seed 13, and whose GPU is too small for others."""
 
     mark: Path
 
@@ -46,6 +48,9 @@ class Probed(Worker):
         if self.spec.seed == 13 and self.team.rank == 1 and not self.mark.exists():
             self.mark.touch()
             raise ValueError("stumbled once")
+        ranks, epoch = EXHAUSTED.get(self.spec.seed, ((), 0))
+        if self.team.rank in ranks and len(self.learner.rows) + 1 == epoch:
+            raise torch.OutOfMemoryError("CUDA out of memory")
         return super().step()
 
 
@@ -156,6 +161,28 @@ def test_a_worker_that_fails_while_the_other_waits_for_it_brings_both_back(group
     before = [usage["pid"] for usage in usages(group)]
     assert len(train(group, search(seed=13))) == 3
     assert not set(before) & {usage["pid"] for usage in usages(group)}
+
+
+@pytest.mark.parametrize("seed", sorted(EXHAUSTED))
+def test_a_search_trial_that_is_too_large_for_any_worker_ends_with_the_worst_score(group: Group, seed: int, tmp_path: Path) -> None:
+    epoch = EXHAUSTED[seed][1]
+    rows = train(group, search(seed=seed))  # the other worker would wait for half an hour
+    assert [row["epoch"] for row in rows] == list(range(1, epoch + 1))
+    last = rows[-1]
+    assert (last["done"], last["out_of_memory"], last["diverged"], last["score"]) == (True, True, False, 0.0)
+    assert last["metrics"].keys() == {"select/best", "seconds"}
+    write(tmp_path, group.save())
+    again = Worker()
+    again.begin(search(seed=seed))
+    again.load(read(tmp_path))
+    assert again.step()["out_of_memory"]  # as it was told
+    assert len(train(group, search(seed=1))) == 3  # and the group goes on
+
+
+def test_a_final_trial_that_is_too_large_has_failed(group: Group) -> None:
+    group.begin(final(seed=15))
+    with pytest.raises(Exhausted, match=r"(?s)Worker 0: .*CUDA out of memory.*Worker 1: "):
+        group.step()
 
 
 def test_a_worker_that_fails_every_time_fails_the_trial(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,17 @@ def test_diverged_trials_are_told_by_what_they_were(role: str, kept: str) -> Non
     assert f"2 of the {role} trials of triplet under {RATIO} diverged; they count with their {kept} epoch before that." in text
 
 
+def test_the_last_epoch_of_a_diverged_trial_is_told_to_be_that_of_its_breakdown() -> None:
+    both = finals(RATIO)
+    rows = rows_of(both)
+    (place,) = places(rows.trials)
+    trials = place.trained(rows.finals).assign(outcome=["diverged", "finished"], **{"last/recall_at_1": 0.0})
+    text = " ".join(notes(trials))
+    broke = f"1 of the final trials of triplet under {RATIO} diverged; they count with their best epoch before that"
+    assert f"{broke}, and at the last epoch with the weights with which they broke down." in text
+    assert f"{broke}." in " ".join(notes(trials.drop(columns="last/recall_at_1")))
+
+
 def test_a_study_from_before_trials_told_more_still_has_its_notes() -> None:
     rows = rows_of(finals(RATIO))
     old = rows.finals.drop(columns=["tuned", "split"])

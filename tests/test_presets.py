@@ -1,5 +1,7 @@
 """Every preset plans what its experiment says: counts by hand, and values from its source."""
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,8 +36,9 @@ COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
     "fixed_validation_all": (34 * 2, 34 * 50, 68 * 3, 1 + 3, 1700 * 10 + 204 * 100, 1700 * 20 + 204 * 100),
     # 11 losses x 3 datasets
     "thesis_own_loss": (11 * 3, 0, 33, 3 * 2, 33 * 100, 33 * 100),
-    # 14 losses x 3 datasets; 50 trials and 10 reproductions; stopping at 25, 50, 100 of 200: 25 + 25/2 + 50/4 + 100/8 = 62.5
-    "reality_check": (14 * 3, 42 * 50, 42 * 10, 3 * (1 + 10), 42 * 50 * 125 // 2 + 420 * 200, 2100 * 200 + 420 * 200),
+    # 14 losses x 3 datasets; 50 trials, 10 reproductions; pixels and the pretrained row
+    # stopping at 25, 50, 100 of 200: 25 + 25/2 + 50/4 + 100/8 = 62.5
+    "reality_check": (14 * 3, 42 * 50, 42 * 10, 3 * 2, 42 * 50 * 125 // 2 + 420 * 200, 2100 * 200 + 420 * 200),
     # 6 experiments with ResNet18, 4 with ResNet34; 20 epochs, 60 for two of them; pixels and two networks
     "triplet_report": (6 + 4, 0, 10, 3, 8 * 20 + 2 * 60, 8 * 20 + 2 * 60),
     # 4 losses x 2 datasets
@@ -83,6 +86,14 @@ def test_every_smoke_study_is_small_and_keeps_every_loss_and_rule(name: str) -> 
     assert [whole.protocol(each).rule for each in whole.protocols] == [smoke.protocol(each).rule for each in smoke.protocols]
     assert all(plan.epochs[1] <= 2 * (plan.search_trials + plan.final_trials) for plan in plan_cells(smoke))
     assert all(len(smoke.splits("sketches", each)) <= 2 for each in smoke.protocols)
+    for split in (split for each in smoke.protocols for split in smoke.splits("sketches", each)):
+        assert len(split.test) == 40
+        assert {*split.train, *split.select} <= {*range(40), *split.test}
+
+
+def test_a_smoke_study_holds_out_other_numbers_of_classes_for_every_ratio() -> None:
+    smoke = resolve("thesis_split_ratio", smoke=True).config
+    assert [len(smoke.splits("sketches", each)[0].select) for each in smoke.protocols] == [12, 8, 4, 2]
 
 
 def test_a_smoke_study_keeps_a_tag_that_has_settings_of_its_own_and_merges_the_rest() -> None:
@@ -152,12 +163,20 @@ def test_cross_validation_has_ten_models_and_searches_nothing() -> None:
     assert totals(config, plan_cells(config))["model_epochs"] == [3 * 100 * 10] * 2
 
 
-def test_only_what_table_15_lists_is_swept() -> None:
+def test_only_what_table_15_lists_is_swept_and_in_its_order() -> None:
     config = make(PRESETS["thesis_fixed_validation"]())
     swept = {loss: [key for key, param in config.space(loss).items() if len(param.levels()) > 1] for loss in config.losses}
-    assert swept["soft_triple"] == ["loss.margin", "loss.alpha", "loss.gamma", "loss.tau", "loss.weights_lr"]
-    assert swept["proxy_anchor"] == ["loss.margin", "loss.alpha"]
+    with (Path(__file__).parent / "published" / "thesis_search.csv").open() as file:
+        printed = [(row["loss"], f"loss.{row['hyperparameter']}") for row in csv.DictReader(file)]
+    assert [(loss, key) for loss in config.losses for key in swept[loss]] == printed
     assert config.space("soft_triple")["loss.centers"].levels() == (10,)
+
+
+def test_soft_triples_gamma_is_swept_in_the_thesiss_sense() -> None:
+    config = make(PRESETS["thesis_fixed_validation"]())
+    levels = config.space("soft_triple")["loss.gamma"].levels()
+    assert [1 / level for level in levels] == pytest.approx([10, 20, 30, 40, 50, 60, 70, 80, 90, 100])
+    assert config.published("soft_triple")["loss.gamma"] == levels[0]  # table 4's 10
 
 
 def test_the_reality_check_has_32_classes_of_one_image_or_8_of_four() -> None:
@@ -191,5 +210,15 @@ def test_generalization_keeps_what_train_recall_needs_and_measures_both_layers()
 
 
 def test_smoke_replaces_every_place_where_a_study_may_name_its_own_data() -> None:
-    assert {"dataset", "data_root", "train_classes", "test_classes", "exclude", "split_file", "where", "leave_out"} <= SMOKE.keys()
+    assert {
+        "dataset",
+        "data_root",
+        "train_classes",
+        "test_classes",
+        "exclude",
+        "max_classes",
+        "split_file",
+        "where",
+        "leave_out",
+    } <= SMOKE.keys()
     assert Cell("sketches", "tiny", 16, "triplet", "default") in resolve("quickstart", smoke=True).config.cells()

@@ -170,6 +170,18 @@ def test_each_honest_protocol_has_a_section_with_its_own_figures(made):
     assert "concatenated</td>" not in first
 
 
+def test_what_the_default_setup_learned_and_searched_stands_once_and_the_next_section_says_where(made):
+    first, second = made.split("<section>")[1:3]
+    panels = re.findall(r'id="[^"]*panel-curves-default-(\w+)"', made)
+    assert sorted(panels) == ["contrastive", "triplet"]
+    assert 'panel-curves-default-triplet"' in first
+    assert f'panel-curves-{FOLDS}-triplet"' in second
+    assert made.count("The search with test feedback") == made.count("triplet, default*</th>") == 1
+    assert "stands there" not in first
+    assert f"is the same here as under sketches, tiny, 16 dimensions, {RATIO} and stands there." in second
+    assert 'class="peeks">Recall@1*' in second  # its numbers are still held against
+
+
 def test_a_page_with_everything_stars_what_peeks_and_no_other(made):
     numbers = re.findall(r'<span class="(peeks|honest)">(.*?)</span>', made)
     assert all(("*" in text) == (kind == "peeks") for kind, text in numbers)

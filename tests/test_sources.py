@@ -55,7 +55,9 @@ def test_set_needs_key_and_value(item: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [("losses: [", "cannot be read as YAML"), ("- a\n- b", "must hold keys and values"),
-     ("!!python/object:os.system {}", "cannot be read as YAML"), ("epocs: 3", "Unknown key 'epocs'")],
+     ("!!python/object:os.system {}", "cannot be read as YAML"), ("epocs: 3", "Unknown key 'epocs'"),
+     ("epochs: 3\nname: x\nepochs: 4", "the key 'epochs' stands in line 1 and again in line 3; leave one"),
+     ("settings: {triplet: {margin: 0.1, margin: 0.2}}", "the key 'margin' stands in line 1 and again in line 1")],
 )  # fmt: skip
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)

@@ -87,6 +87,12 @@ def test_an_optimum_lies_on_its_own_grid_or_a_note_says_why():
     assert Param(paper=10, found=60, grid=Grid(10, 100, 10), search=Range(1, 100), domain=WIDE).found == 60
 
 
+def test_a_value_that_is_printed_as_its_inverse_is_swept_in_our_sense() -> None:
+    param = Param(paper=0.1, thesis=10, grid=Grid(10, 40, 10), inverse=True, search=Range(0.01, 100), domain=WIDE)
+    assert param.levels() == pytest.approx((0.1, 0.05, 1 / 30, 0.025))
+    assert param.ours(10) == 0.1
+
+
 @pytest.mark.parametrize("grid", [Grid(0, 1, 0.1), Grid(0.5, 2, 0.5)])
 def test_a_grid_lies_in_the_search_range(grid):
     with pytest.raises(ValueError, match="The grid lies in the search range"):

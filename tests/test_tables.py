@@ -11,7 +11,8 @@ from analysis.tables import Ranking, rankings
 from analysis.tracking import Tracker, read_study
 
 BASE = {("triplet", "best-on-test"): 4, ("triplet", "selected-on-validation"): 3, ("contrastive", "best-on-test"): 2,
-        ("contrastive", "selected-on-validation"): 1, ("untrained", "untrained"): 0}  # fmt: skip
+        ("contrastive", "selected-on-validation"): 1, ("untrained", "untrained"): 0,
+        ("pca", "untrained"): 1}  # fmt: skip
 
 
 def score(loss: str, rule: str, seed: int, label: int, query: int) -> tuple[float, float]:
@@ -59,9 +60,10 @@ def test_every_number_chosen_with_test_feedback_is_marked_and_no_other(ranking: 
 
 
 def test_baselines_stand_beside_and_are_not_ranked(ranking: Ranking) -> None:
-    assert list(ranking.baselines) == ["raw pixels", "untrained tiny"]
+    assert list(ranking.baselines) == ["raw pixels", "untrained tiny", "PCA of tiny"]
     assert ranking.baselines["raw pixels"]["recall_at_1"].value == pytest.approx(by_hand("untrained", "untrained", seeds=1))
-    assert "untrained" not in {row.loss for row in ranking.rows}
+    assert ranking.baselines["PCA of tiny"]["recall_at_1"].value == pytest.approx(by_hand("pca", "untrained"))
+    assert not {"untrained", "pca"} & {row.loss for row in ranking.rows}
 
 
 def test_notes_say_what_the_mark_and_the_interval_mean(ranking: Ranking) -> None:

@@ -28,15 +28,15 @@ def test_experiment_is_the_study_and_children_hang_under_their_cell(store: str) 
     runs = client.search_runs([experiment.experiment_id])
     cells = {run.info.run_id: run.data.tags["cell"] for run in runs if run.data.tags["kind"] == "cell"}
     trials = [run for run in runs if run.data.tags["kind"] == "trial"]
-    assert len(cells) == 6
-    assert len(trials) == 4 * 3 + 1 + 3
+    assert len(cells) == 7
+    assert len(trials) == 4 * 3 + 1 + 3 + 3
     assert all(cells[run.data.tags["mlflow.parentRunId"]] == run.data.tags["cell"] for run in trials)
     assert {run.info.status for run in runs} == {"FINISHED"}
 
 
 def test_the_trial_frame_has_tags_setting_and_last_metrics(rows: StudyRows) -> None:
     frame = rows.trials
-    assert len(frame) == 16
+    assert len(frame) == 19
     assert set(frame["setting"].map(str)) == {"{'margin': 0.1}"}
     assert set(frame["select/recall_at_1"]) == {0.6}
     assert frame.loc[frame["rule"] == "best-on-test", "peeks"].all()
@@ -45,7 +45,7 @@ def test_the_trial_frame_has_tags_setting_and_last_metrics(rows: StudyRows) -> N
 
 def test_curves_have_every_epoch_once(rows: StudyRows) -> None:
     curves = rows.curves[rows.curves["metric"] == "select/recall_at_1"]
-    assert len(curves) == 16 * 2
+    assert len(curves) == 19 * 2
     assert curves.groupby("run_id")["epoch"].apply(list).map(tuple).unique().tolist() == [(1, 2)]
 
 

@@ -14,8 +14,10 @@ BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.n
 CONCATENATED = "concatenated"  # in queries.csv, in place of a fold's number: the models of all folds as one
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
 PEEKING: Rule = "best-on-test"
+WORST = 0.0  # the score of a search trial that got lost: NaN would be invisible to the searcher
 PIXELS = "pixels"  # the backbone that is no network
-UNTRAINED = "untrained"  # in a cell's place for the loss: nothing is trained, the network is scored as it stands
+# In the loss's place of a cell where nothing is trained: the network as it stands, or with a PCA of the train classes as its head.
+NOT_TRAINED = UNTRAINED, PCA = "untrained", "pca"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Origin:
     train_classes: tuple[str, ...] = ()  # image_folder and csv: names, in place of the first half
     test_classes: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()  # files left out, as paths below the root
+    max_classes: int | None = None  # of each half, the first so many; None: all
 
 
 @dataclass(frozen=True)

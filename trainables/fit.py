@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from search_spaces import find_card
 from trainables.batches import BATCHES, hardest_neighbours
-from trainables.contract import PIXELS, UNTRAINED, Split, TrialSpec
+from trainables.contract import NOT_TRAINED, PCA, PIXELS, Split, TrialSpec
 from trainables.crops import draws
 from trainables.datasets.pixels import Dataset
 from trainables.gather import gather
@@ -23,6 +23,7 @@ from trainables.losses.diagnostics import look
 from trainables.losses.memory import remember
 from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
 from trainables.networks.network import Network, build
+from trainables.networks.pca import set_principal
 from trainables.networks.weights import weights_path
 from trainables.optimiser import clip, groups, make, set_learning_rates
 from trainables.process import own_device
@@ -40,7 +41,9 @@ class Fit:
         self.data, self.device = data, own_device()
         self.select = self.images(split.select)
         self.network = _build_network(spec, data.index.channels).to(self.device)
-        if spec.cell.loss == UNTRAINED:
+        if spec.cell.loss == PCA:
+            set_principal(self.network.head, self.embed(self.images(split.train), {POOLED})[POOLED])
+        if spec.cell.loss in NOT_TRAINED:
             return
         training = spec.training
         self.train = self.images(split.train)
@@ -159,7 +162,7 @@ class Fit:
         return Retrieval(means, queries, found.scored, found.lone)
 
     def state(self) -> dict[str, Any]:
-        if self.spec.cell.loss == UNTRAINED:
+        if self.spec.cell.loss in NOT_TRAINED:
             return {"network": self.network.state_dict()}
         return {
             "network": self.network.state_dict(),
@@ -170,7 +173,7 @@ class Fit:
 
     def load(self, state: dict[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
-        if self.spec.cell.loss != UNTRAINED:
+        if self.spec.cell.loss not in NOT_TRAINED:
             self.objective.load_state_dict(state["loss"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.neighbours = None if state["neighbours"] is None else state["neighbours"].numpy()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 import traceback
 import uuid
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.artifacts import merge
-from trainables.contract import Crew, TrialSpec
-from trainables.mailbox import Answers, Mailbox
-from trainables.worker import Worker
+from trainables.contract import WORST, Crew, EpochRow, TrialSpec
+from trainables.mailbox import Answers, Mailbox, OutOfMemory
+from trainables.worker import Worker, told
 
 RETURNS = 3  # times that a group may be lost within one command before the trial is
 IDLE = 30.0  # seconds without a command after which the workers go: another slot may be waiting for their place
@@ -32,6 +34,10 @@ for _name, _value in {
 
 class TrialError(RuntimeError):
     """The workers are well, but the trial raised an error in one of them."""
+
+
+class Exhausted(TrialError):
+    """A worker's GPU was too small for the trial. The others may have waited for it in vain; then all of them come up anew."""
 
 
 class GroupLost(RuntimeError):
@@ -58,14 +64,39 @@ class Group:
         """Only noted: the workers hear of it with the next command."""
         self.spec, self.state = spec, state
         self.since: list[str] = []  # commands after the state
-        self.begun = False
+        self.begun = self.ended = False
 
     def step(self) -> dict[str, Any]:
-        result: dict[str, Any] = self._do("step")[0]
+        """One epoch. A search trial that runs out of memory ends here, whichever worker it was: no worker has to tell the others."""
+        began = time.perf_counter()
+        try:
+            result: dict[str, Any] = self._do("step")[0]
+        except Exhausted:
+            if self.spec.phase != "search":
+                raise
+            return told(self._end_exhausted(time.perf_counter() - began))
         self.since.append("step")
         return result
 
+    def _end_exhausted(self, seconds: float) -> EpochRow:
+        state = self.state or {"folds": {}, "best": [(-1.0, 0) for _ in self.spec.splits], "rows": []}
+        row = EpochRow(
+            epoch=len(state["rows"]) + len(self.since) + 1,
+            loss=None,
+            select={},
+            folds=tuple({} for _ in self.spec.splits),
+            best=WORST,
+            best_epochs=tuple(epoch for _, epoch in state["best"]),
+            seconds=seconds,
+            done=True,
+            out_of_memory=True,
+        )
+        self.state, self.ended = {**state, "rows": [*state["rows"], asdict(row)]}, True
+        return row
+
     def save(self) -> dict[str, Any]:
+        if self.ended:
+            return {"state": self.state, "artifacts": {}}
         saved = merge(ray.get([ref for (ref,) in self._do("save")]))
         self.state, self.since = saved["state"], []
         return saved
@@ -104,6 +135,9 @@ class Group:
     def _ask(self, name: str, *payload: Any) -> list[Any]:
         answers: Answers = self._wait(self.mailbox.ask.remote(self.generation, name, payload))
         said = "\n".join(f"Worker {rank}: {error}" for rank, error in answers.errors.items())
+        if any(isinstance(error, OutOfMemory) for error in answers.errors.values()):
+            self.begun = False
+            raise Exhausted(said)
         if answers.lost:
             raise GroupLost(said or f"A worker was lost during {name}.")
         if answers.errors:
@@ -179,6 +213,7 @@ def serve(config: dict[str, Any]) -> None:
 
 
 def _serve(config: dict[str, Any]) -> None:
+    import torch
     from ray import train
 
     from trainables.team import Team
@@ -195,6 +230,8 @@ def _serve(config: dict[str, Any]) -> None:
             raise GroupLost("Another worker failed and this one could not go on without it.")  # Ray Train starts all anew
         try:
             well, value = True, _obey(worker, name, payload)
+        except torch.OutOfMemoryError:
+            well, value = False, OutOfMemory(traceback.format_exc())
         except Exception:
             well, value = False, traceback.format_exc()
         ray.get(mailbox.answer.remote(number, rank, well, value))

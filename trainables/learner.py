@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from trainables.contract import EpochRow, FinalRow, Rule, TrialSpec
+from trainables.contract import WORST, EpochRow, FinalRow, Rule, TrialSpec
 from trainables.datasets.pixels import Dataset
 from trainables.fit import EMBEDDING, POOLED, Fit
 from trainables.images import Images
 from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
 from trainables.team import ALONE, Team
 
-WORST = 0.0  # what a diverged trial reports: NaN would be invisible to the searcher
 LAST: Rule = "last-epoch"
 Part = TypeVar("Part")
 Reading = tuple[Images, Retrieval]
@@ -92,7 +91,7 @@ class Learner:
             scores = fit.score(fit.select).means if self.chooses and math.isfinite(loss) else {}
             return FoldEpoch(loss, scores, fit.diagnostics)
         except torch.OutOfMemoryError:  # of a GPU: this setting needs more than there is
-            if self.spec.phase != "search" or fit.team.world > 1:  # the other ranks would wait for ever
+            if self.spec.phase != "search" or fit.team.world > 1:  # the other ranks wait for this one: their group ends the trial
                 raise
             return FoldEpoch(math.nan, {}, {}, out_of_memory=True)
 
@@ -170,8 +169,8 @@ class Learner:
         return {"folds": folds, "best": self.best, "rows": [asdict(row) for row in self.rows]}
 
     def load(self, state: dict[str, Any]) -> None:
-        """A state with all splits, whatever number of ranks made it."""
-        for i, fit in self.fits.items():
+        """A state with all splits, whatever number of ranks made it; with none of a trial that ended before its first epoch did."""
+        for i, fit in self.fits.items() if state["folds"] else ():
             fit.load(state["folds"][i]["fit"])
             self.weights[i] = state["folds"][i]["weights"]
         self.best = [(score, epoch) for score, epoch in state["best"]]

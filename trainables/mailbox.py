@@ -10,6 +10,10 @@ from typing import Any
 GRACE = 10.0  # seconds in which the others must answer once one has failed: after that they wait for it in vain
 
 
+class OutOfMemory(str):
+    """The error of a worker whose GPU was too small; any other error is a plain text."""
+
+
 @dataclass(frozen=True)
 class Answers:
     """lost: these workers are gone or out of step, whatever they held. errors: by rank, of a command that failed."""

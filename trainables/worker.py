@@ -6,7 +6,7 @@ import gc
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from trainables.contract import TrialSpec
+from trainables.contract import EpochRow, TrialSpec
 from trainables.process import set_deterministic, settle
 
 # The driver imports this and would wait seconds for torch, which only a worker needs: those imports stand in the methods.
@@ -58,9 +58,7 @@ class Worker:
             learner.epoch()
         result: dict[str, Any] = {"epoch": 0, "score": 0.0, "metrics": {}, "done": learner.done}
         if learner.rows:
-            row = learner.rows[-1]
-            result |= {"epoch": row.epoch, "score": row.best, "metrics": row.metrics()}
-            result |= {"diverged": row.diverged, "out_of_memory": row.out_of_memory}
+            result |= told(learner.rows[-1]) | {"done": learner.done}
         if learner.done and self.spec.phase == "final":
             final = learner.read_test()
             result |= {"metrics": result["metrics"] | final.metrics(), "chosen_epoch": fmean(final.epochs)}
@@ -72,3 +70,9 @@ class Worker:
 
     def load(self, state: dict[str, Any]) -> None:
         self.learner.load(state)
+
+
+def told(row: EpochRow) -> dict[str, Any]:
+    """A row as Tune gets it."""
+    about = {"epoch": row.epoch, "score": row.best, "metrics": row.metrics()}
+    return about | {"done": row.done, "diverged": row.diverged, "out_of_memory": row.out_of_memory}

@@ -1,7 +1,19 @@
 """MLflow: rows written in the background, and read back as frames."""
 
+from analysis.tracking.earlier import Earlier, earlier_trials
 from analysis.tracking.read import StudyRows, read_study
 from analysis.tracking.store import TrackingError, delete_study, open_store, redact, studies
 from analysis.tracking.write import Tracker
 
-__all__ = ["StudyRows", "Tracker", "TrackingError", "delete_study", "open_store", "read_study", "redact", "studies"]
+__all__ = [
+    "Earlier",
+    "StudyRows",
+    "Tracker",
+    "TrackingError",
+    "delete_study",
+    "earlier_trials",
+    "open_store",
+    "read_study",
+    "redact",
+    "studies",
+]

@@ -68,11 +68,16 @@ SOFT_TRIPLE = LossSpace(
             note="Paper and released code have 0.01, table 4 has 0.1.",
         ),
         "alpha": Param(paper=20, thesis=20, found=78, reality=78.02, grid=Grid(2, 100, 2), search=SCALE, domain=POSITIVE),
+        "weights_lr": Param(
+            paper=0.01, thesis=1e-4, found=5e-5, reality=5.37e-5, grid=Grid(1e-5, 1e-4, 1e-5), search=RATE, domain=RATES,
+            unit="learning rate of the centres", note="Paper and released code have 100 times the network's 1e-4; table 4 has 1e-4 itself.",
+        ),
         "gamma": Param(
-            paper=0.1, thesis=10, found=58, reality=58.95, grid=Grid(10, 100, 10), search=Range(0.01, 100, log=True), domain=POSITIVE,
+            paper=0.1, thesis=10, found=58, reality=58.95, grid=Grid(10, 100, 10), inverse=True, search=Range(0.01, 100, log=True),
+            domain=POSITIVE,
             note="Here as in the paper: similarities to centres are divided by gamma, so a small one picks the nearest centre. The thesis "
-            "prints the factor 1/gamma: its 10 is our 0.1, its 58 our 0.017, and 58 is not on its grid. The reality check's 58.95 is in "
-            "our sense, almost a plain mean over the centres: the same number, the opposite loss.",
+            "prints and multiplies by 1/gamma: its 10 is our 0.1, its 58 our 0.017, its grid of 10 to 100 our 0.1 to 0.01, and 58 is not "
+            "on it. The reality check's 58.95 is in our sense, almost a plain mean over the centres: the same number, the opposite loss.",
         ),
         "tau": Param(
             paper=0.2, thesis=0.2, found=0.4, reality=0.3754, grid=Grid(0, 1, 0.1), search=UNIT, domain=Range(0, 1e6),
@@ -81,10 +86,6 @@ SOFT_TRIPLE = LossSpace(
         "centers": Param(
             paper=10, search=Range(2, 20, integer=True), domain=Range(2, 100, integer=True), unit="centres per class",
             note="The thesis prints none and its code has 2. With 1 there is no pair of centres for tau.",
-        ),
-        "weights_lr": Param(
-            paper=0.01, thesis=1e-4, found=5e-5, reality=5.37e-5, grid=Grid(1e-5, 1e-4, 1e-5), search=RATE, domain=RATES,
-            unit="learning rate of the centres", note="Paper and released code have 100 times the network's 1e-4; table 4 has 1e-4 itself.",
         ),
     },
     similarities=(),

@@ -73,7 +73,8 @@ def _print_cost(console: "Console", cost: dict[str, Any]) -> None:
     else:
         (low, high), hours = (seconds / 60 for seconds in cost["seconds"]), cost["accelerator_hours"]
         wall = f"{low:.1f} to {high:.1f} minutes" if high < 180 else f"{low / 60:.1f} to {high / 60:.1f} hours"
-        console.print(f"About {wall} on {cost['slots']} slots: {hours[0]:.2f} to {hours[1]:.2f} hours of one {cost['device']}.")
+        console.print(f"About {wall} on {cost['slots']} slots: {hours[0]:.2f} to {hours[1]:.2f} hours of one {cost['device'] or 'worker'}.")
+        console.print(f"Time from {cost['time_from']}.", soft_wrap=True)
     if cost["disk_bytes"] is not None:
         console.print(f"Up to {_size(cost['disk_bytes'])} of disk.")
     if cost["cache_bytes"]:

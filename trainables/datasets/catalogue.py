@@ -3,7 +3,7 @@
 import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files as resources
@@ -76,9 +76,9 @@ class Source:
 
 def halves(origin: Origin) -> Halves:
     """The classes to train on and those to test; where the halves are official, no file is needed to know them."""
-    source = _source(origin)
+    source, most = _source(origin), origin.max_classes
     if source.classes is not None:
-        return source.train, source.test
+        return source.train[:most], source.test[:most]
     found = index(origin)
     return found.train, found.test
 
@@ -86,6 +86,11 @@ def halves(origin: Origin) -> Halves:
 @cache
 def index(origin: Origin) -> Index:
     """What the dataset consists of, read once per process. ValueError: what is wrong where."""
+    found, most = _whole(origin), origin.max_classes
+    return replace(found, train=found.train[:most], test=found.test[:most])
+
+
+def _whole(origin: Origin) -> Index:
     source = _source(origin)
     if source.pixels is not None:
         return _shipped(origin.dataset, source)

@@ -48,6 +48,7 @@ class Column:
     digits: int | None = None
     parts: tuple[str, ...] = ()
     place: bool = False  # says where a row belongs: told in the title if it is the same for all rows
+    data: bool = False  # for programs only: people read it elsewhere, as a rule in a head
 
     @property
     def title(self) -> str:
@@ -84,10 +85,11 @@ class Table:
 
     def told(self) -> Table:
         """For people: what is the same in all rows stands in the title, empty columns are left out, and marks are explained."""
-        columns = [column for column in self.columns if any(self.entry(row, column) not in (None, "") for row in self.rows)]
+        shown = [column for column in self.columns if not column.data]
+        columns = [column for column in shown if any(self.entry(row, column) not in (None, "") for row in self.rows)]
         same = [column for column in columns if column.place and len({self.entry(row, column) for row in self.rows}) == 1]
         where = ", ".join(_told(column, self.entry(self.rows[0], column)) for column in same)
-        kept = tuple(column for column in columns if column not in same) if self.rows else self.columns
+        kept = tuple(column for column in columns if column not in same) if self.rows else tuple(shown)
         title = f"{self.title}: {where}" if where else self.title
         return replace(self, title=title, columns=kept, notes=(*self.notes, *self._marks()))
 

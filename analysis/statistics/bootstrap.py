@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from analysis.statistics.significance import runs
 
 Key = TypeVar("Key", bound=Hashable)
 Floats = NDArray[np.float64]
@@ -101,15 +104,11 @@ def rank_groups(means: Mapping[str, Floats], level: float = LEVEL) -> dict[str, 
     A letter stands for a largest run of neighbours of whom no two can be told apart.
     """
     names = list(means)
-    apart = {(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if not _holds_zero(means[a] - means[b], level)}
-    runs: list[range] = []
-    for start in range(len(names)):
-        end = start + 1
-        while end < len(names) and not any((names[i], names[end]) in apart for i in range(start, end)):
-            end += 1
-        if not runs or end > runs[-1].stop:
-            runs.append(range(start, end))
-    return {name: "".join(_letter(k) for k, run in enumerate(runs) if i in run) for i, name in enumerate(names)}
+    apart = {(a, b) for a, b in combinations(names, 2) if not _holds_zero(means[a] - means[b], level)}
+    joined = runs(names, apart)
+    shown = [[name] if not any(name in run for run in joined) else [] for name in names]
+    every = sorted([*joined, *(one for one in shown if one)], key=lambda run: names.index(run[0]))
+    return {name: "".join(_letter(k) for k, run in enumerate(every) if name in run) for name in names}
 
 
 def _holds_zero(differences: Floats, level: float) -> bool:

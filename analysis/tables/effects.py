@@ -30,7 +30,7 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
         Column("difference", "minus the first level", "points", parts=("peeks",)),
     ]
     notes = ["Means over the losses and places that every level of an axis has; an axis whose levels share none is left out."]
-    return table("effects", "Effects of backbone, embedding size and dataset", columns, rows, notes=notes)
+    return table("effects", "Effects of backbone, embedding size and dataset", columns, rows, notes=notes if rows else [])
 
 
 def _levels(part: pd.DataFrame, axis: str, setup: str) -> Iterator[dict[str, Entry]]:

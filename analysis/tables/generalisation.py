@@ -28,7 +28,8 @@ NOTE = "Train recall is taken from kept embeddings, which are in half precision:
 def generalisation(lines: list[dict[str, Any]]) -> Table:
     """lines: by place and loss the four recalls, those that there are; what is lost from train to test is added."""
     rows = [line | dict(_drops(line)) for line in lines]
-    return table("generalisation", "Recall@1 on train and test classes, in percent", COLUMNS, rows)
+    notes = [NOTE] if any("fc_train" in line for line in lines) else []
+    return table("generalisation", "Recall@1 on train and test classes, in percent", COLUMNS, rows, notes=notes)
 
 
 def _drops(line: dict[str, Any]) -> Iterator[tuple[str, Entry]]:
@@ -44,7 +45,8 @@ def recalls_of(rows: StudyRows) -> list[dict[str, Any]]:
         return []
     mine = rows.finals[(rows.finals["role"] == "final") & (rows.finals["rule"] != "untrained")]
     keys = [*AXES, "protocol", "loss"]
-    return [dict(zip(keys, key, strict=True)) | _recalls(rows, trials) for key, trials in mine.groupby(keys, sort=False)]
+    found = [(dict(zip(keys, key, strict=True)), _recalls(rows, trials)) for key, trials in mine.groupby(keys, sort=False)]
+    return [about | recalls for about, recalls in found if recalls]
 
 
 def _recalls(rows: StudyRows, trials: pd.DataFrame) -> dict[str, Cell]:

@@ -24,9 +24,7 @@ def ranking_table(found: Sequence[Ranking], above: Sequence[str] = ()) -> Table:
     """One row per ranking and loss; losses are ranked by the validation setup only."""
     columns = [
         *PLACE,
-        Column("rank", form="count"),
-        Column("rank_low", "rank from", "count"),
-        Column("rank_high", "to", "count"),
+        Column("rank", form="count", parts=("low", "high")),
         Column("groups", "cannot be told apart"),
         Column("loss"),
         *(
@@ -42,9 +40,9 @@ def ranking_table(found: Sequence[Ranking], above: Sequence[str] = ()) -> Table:
 
 
 def _row(row: RankingRow) -> dict[str, Entry]:
-    low, high = row.rank_interval or (None, None)
+    rank = Cell(row.rank, *row.rank_interval) if row.rank and row.rank_interval else None
     cells = {f"{side}_{name}": Cell.of(getattr(row, side).get(name)) for side in SIDES for name in METRICS}
-    told: dict[str, Entry] = {"rank": row.rank, "rank_low": low, "rank_high": high, "groups": row.groups, "loss": row.loss, **cells}
+    told: dict[str, Entry] = {"rank": rank, "groups": row.groups, "loss": row.loss, **cells}
     for side in SIDES:
         for number in getattr(row, side).values():
             told |= {f"{side}_rule": number.rule, f"{side}_setting": number.setting, f"{side}_seeds": number.seeds}

@@ -54,7 +54,7 @@ def _card(loss: str, spec: dict[str, Any]) -> dict[str, Entry]:
         card = find_card(loss)
     except ValueError:
         return {"inputs": training.get("batch_size")}
-    said: dict[str, Entry] = {"year": card.year, "kind": card.kind, "mining": card.mining}
+    said: dict[str, Entry] = {"year": card.year, "kind": card.kind, "mining": card.mining.partition(":")[0]}
     if not training:
         return {**said, "batches": card.batches}
     batches = training["batches"] or card.batches

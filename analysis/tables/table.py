@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from analysis.tables.number import Number
@@ -104,6 +105,8 @@ class Table:
     def entry(row: Mapping[str, Entry], column: Column) -> Entry:
         """What a row has in a column; not a number is nothing."""
         entry = row.get(column.name)
+        if isinstance(entry, np.generic):
+            return Table.entry({column.name: entry.item()}, column)
         value = entry.value if isinstance(entry, Cell) else entry
         return None if isinstance(value, float) and math.isnan(value) else entry
 

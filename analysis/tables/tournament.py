@@ -24,7 +24,7 @@ def tournament(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     columns = [
         Column("setup", place=True),
         Column("loss"),
-        *(Column(name, form="count", parts=PARTS) for name in names),
+        *(Column(name, name, "count", parts=PARTS) for name in names),
         Column("total", form="count", parts=PARTS),
         Column("mean", "mean rank", "number", 2, PARTS),
         Column("deviation", "sample deviation", "number", 2, PARTS),
@@ -33,12 +33,18 @@ def tournament(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
 
 
 def ranks(scores: pd.DataFrame) -> pd.DataFrame:
-    """Losses down, cells across, 1 is best; equal losses share the mean of the ranks that they fill. A lone loss has nobody to meet."""
+    """Losses down, cells across, 1 is best; equal losses share the mean of the ranks that they fill."""
+    return matches(scores).rank(ascending=False)
+
+
+def matches(scores: pd.DataFrame) -> pd.DataFrame:
+    """The scores of one setup: losses down, cells across. A loss alone in a cell has nobody to meet there."""
+    if scores.empty:
+        return pd.DataFrame()
     values = scores.assign(value=[cell.value for cell in scores["cell"]])
     values = values.assign(match=[_match(row, values) for _, row in values.iterrows()])
     grid = values.pivot_table(index="loss", columns="match", values="value", sort=False)
-    grid = grid.loc[:, grid.notna().sum() > 1]
-    return grid.rank(ascending=False)
+    return grid.loc[:, grid.notna().sum() > 1]
 
 
 def _match(row: pd.Series[Any], every: pd.DataFrame) -> str:

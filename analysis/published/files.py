@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.tables.frames import records
 from analysis.tables.ranking import HONEST
 from analysis.tables.scores import frame
 from analysis.tables.table import Cell
@@ -36,7 +37,7 @@ def thesis_scores(tables: tuple[int, ...] = ()) -> pd.DataFrame:
     if tables:
         lines = lines[lines["source"].isin([f"table {number}" for number in tables])]
     lines = lines.assign(loss=lines["loss"].replace(OWN)).drop_duplicates(["dataset", "backbone", "embedding_size", "loss", "metric"])
-    return frame(_thesis(line) for line in lines.to_dict("records"))
+    return frame(_thesis(line) for line in records(lines))
 
 
 def _thesis(line: dict[str, Any]) -> dict[str, Any]:
@@ -46,15 +47,15 @@ def _thesis(line: dict[str, Any]) -> dict[str, Any]:
 
 def reality_scores() -> pd.DataFrame:
     """Its P@1 is Recall@1; its networks give 128 dimensions, four of which are joined."""
-    return frame(_reality(line) for line in read("reality_check").to_dict("records"))
+    return frame(_reality(line) for line in records(read("reality_check")))
 
 
 def _reality(line: dict[str, Any]) -> dict[str, Any]:
     value, half = line["mean"] / 100, line["ci95"] / 100
     trained = line["loss"] != "pretrained"
-    ends = (value - half, value + half) if half == half else (None, None)
+    low, high = (value - half, value + half) if half == half else (None, None)
     place = {"dataset": line["dataset"], "backbone": "bn_inception", "embedding_size": 128, "protocol": "k_fold:4" if trained else "none"}
     about = {"loss": REALITY.get(line["loss"], line["loss"]), "setup": "validation" if trained else "untrained"}
     what = CONCATENATED if line["embedding"].startswith(CONCATENATED) else ""
     metric = "recall_at_1" if line["metric"] == "precision_at_1" else line["metric"]
-    return place | about | {"what": what, "metric": metric, "cell": Cell(value, *ends, rule=HONEST if trained else "untrained")}
+    return place | about | {"what": what, "metric": metric, "cell": Cell(value, low, high, rule=HONEST if trained else "untrained")}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from analysis.published.files import METHODS, read, reality_scores
 from analysis.tables.concatenated import concatenated
+from analysis.tables.frames import groups, records
 from analysis.tables.generalisation import generalisation
 from analysis.tables.improvement import improvement
 from analysis.tables.retrieval import retrieval
 from analysis.tables.significance import mean_ranks
-from analysis.tables.table import Cell, Entry, Table
+from analysis.tables.table import Cell, Table
 from analysis.tables.tournament import tournament
 from analysis.tables.triplet_report import triplet_report
 
@@ -18,8 +20,8 @@ LAST = "last-epoch"  # the triplet report stops after its epochs and has no vali
 
 
 def triplets() -> Table:
-    lines: list[dict[str, Entry]] = []
-    for line in read("triplet_report").to_dict("records"):
+    lines: list[dict[str, Any]] = []
+    for line in records(read("triplet_report")):
         place = {"dataset": "cub200", "backbone": line["backbone"], "loss": f"triplet_p_norm@{line['experiment']}", "rule": LAST}
         names = ("triplet_accuracy", "precision_at_1", "precision_at_5", "precision_at_10")
         shares = {name: Cell(line[name] / 100, rule=LAST) for name in names}
@@ -32,15 +34,11 @@ def recalls() -> Table:
     lines = read("generalization_recall")
     keys = ["dataset", "backbone", "embedding_size", "method"]
     rows = []
-    for key, part in lines.groupby(keys, sort=False):
-        about = dict(zip(keys, key, strict=True))
-        cells = {
-            f"{line['features']}_{line['split']}": Cell(line["recall_at_1"] / 100, peeks=line["split"] == "test")
-            for line in part.to_dict("records")
-        }
+    for about, part in groups(lines, keys):
+        cells = {f"{line['features']}_{line['split']}": Cell(line["recall_at_1"] / 100) for line in records(part)}
         method = str(about.pop("method"))
         rows.append({**about, "protocol": "default", "loss": METHODS.get(method, method), **cells})
-    return generalisation(rows)
+    return generalisation(rows, "The paper does not say how it chose its epochs.")
 
 
 REALITY_CHECK: dict[str, Callable[[], Table]] = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from analysis.tables.table import Cell, Column, Entry, Table
+from analysis.tables.table import Cell, Column, Entry, Row, Table
 from search_spaces.own import untagged
 
 IGNORED = ("protocol", "setup", "rule")  # a paper's setup is told by its marks
@@ -19,7 +19,7 @@ def with_published(ours: Table, theirs: Table, paper: str) -> Table:
     both = [column.name for column in ours.columns if column.name in {other.name for other in theirs.columns}]
     words = [column.name for column in ours.columns if _names(column) and column.name in both]
     numbers = [column for column in ours.columns if not _names(column) and column.form in NUMBERS and column.name in both]
-    there: dict[Key, list[Mapping[str, Entry]]] = {}
+    there: dict[Key, list[Row]] = {}
     for row in theirs.rows:
         there.setdefault(_key(row, words), []).append(row)
     rows = []
@@ -37,7 +37,7 @@ def _names(column: Column) -> bool:
     return (column.form == "text" or column.place) and column.name not in IGNORED and not column.data
 
 
-def _key(row: Mapping[str, Entry], words: list[str]) -> Key:
+def _key(row: Row, words: list[str]) -> Key:
     return tuple(untagged(str(row.get(name))) if name == "loss" else row.get(name) for name in words)
 
 
@@ -49,8 +49,8 @@ def _more(column: Column, paper: str) -> tuple[Column, Column]:
     )
 
 
-def _beside(row: Mapping[str, Entry], other: Mapping[str, Entry], numbers: list[Column]) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+def _beside(row: Row, other: Row, numbers: list[Column]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for column in numbers:
         ours, theirs = _cell(Table.entry(row, column)), _cell(Table.entry(other, column))
         if theirs:

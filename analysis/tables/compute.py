@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.tables.table import Column, Entry, Table, table
+from analysis.tables.frames import records
+from analysis.tables.table import Column, Table, table
 from analysis.tracking import StudyRows
 from trainables.contract import UNTRAINED
 
@@ -32,7 +33,7 @@ def compute(rows: StudyRows) -> Table:
     spent = rows.trials.assign(
         epochs=rows.trials["run_id"].map(epochs).fillna(0),
         hours=(rows.trials["end"] - rows.trials["start"]).astype(float).fillna(0) / 3_600_000,
-        ended=[ended(trial) for trial in rows.trials.to_dict("records")],
+        ended=[ended(trial) for trial in records(rows.trials)],
         role=rows.trials["role"].where(rows.trials["rule"] != UNTRAINED, "baseline"),
     )
     lines = [_line(str(loss), str(role), part) for (loss, role), part in spent.groupby(["loss", "role"], sort=False)]
@@ -47,7 +48,7 @@ def ended(trial: dict[str, Any]) -> str:
     return "failed" if trial["status"] == "FAILED" else "finished" if trial["status"] == "FINISHED" else "unfinished"
 
 
-def _line(loss: str, role: str, part: pd.DataFrame) -> dict[str, Entry]:
-    counts: dict[str, Entry] = {end.replace(" ", "_"): int((part["ended"] == end).sum()) for end in ENDS}
-    sums: dict[str, Entry] = {"trials": len(part), "epochs": int(part["epochs"].sum()), "hours": float(part["hours"].sum())}
+def _line(loss: str, role: str, part: pd.DataFrame) -> dict[str, Any]:
+    counts: dict[str, Any] = {end.replace(" ", "_"): int((part["ended"] == end).sum()) for end in ENDS}
+    sums: dict[str, Any] = {"trials": len(part), "epochs": int(part["epochs"].sum()), "hours": float(part["hours"].sum())}
     return {"loss": loss, "role": role, **sums, **counts}

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
+from analysis.tables.frames import groups
 from analysis.tables.scores import own
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
+from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
 
 NEAR = 0.01  # one point
@@ -39,16 +40,15 @@ def convergence(rows: StudyRows, found: pd.DataFrame, metric: str = "recall_at_1
     return table("convergence", "Convergence of final trials", columns, lines, notes=NOTES if lines else [])
 
 
-def _lines(rows: StudyRows, numbers: pd.DataFrame, metric: str) -> Iterator[dict[str, Entry]]:
+def _lines(rows: StudyRows, numbers: pd.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
     finals = rows.finals
     if finals.empty or rows.curves.empty:
         return
     curves = rows.curves[rows.curves["metric"] == f"select/{metric}"].dropna(subset=["value"])
     mine = finals[(finals["role"] == "final") & finals["run_id"].isin(curves["run_id"])]
-    for key, trials in mine.groupby(KEYS, sort=False):
+    for about, trials in groups(mine, KEYS):
         shapes = pd.DataFrame([_shape(curves[curves["run_id"] == run]) for run in trials["run_id"]]).mean()
         peeks = bool(trials["peeks"].iloc[0])
-        about = dict(zip(KEYS, key, strict=True))
         cells = {"peak": Cell(shapes["peak"], peeks=peeks), "peak_minus_last": Cell(shapes["peak"] - shapes["last"], peeks=peeks)}
         yield {
             **about,
@@ -65,7 +65,7 @@ def _shape(curve: pd.DataFrame) -> dict[str, float]:
     curve = curve.sort_values("epoch")
     best = curve["value"].max()
     near = curve.loc[curve["value"] >= best - NEAR - 1e-12, "epoch"].iloc[0]
-    at = curve.loc[curve["value"].idxmax(), "epoch"]
+    at = curve.loc[curve["value"] == best, "epoch"].iloc[0]
     return {"peak": best, "last": curve["value"].iloc[-1], "near": near, "best_epoch": at, "epochs": curve["epoch"].max()}
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
+from analysis.tables.frames import groups, records
+from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
 from trainables.contract import CONCATENATED
 
@@ -18,11 +19,10 @@ ALL = "all"
 
 def cross_validation(folds: pd.DataFrame, *, peeks: bool = False) -> Table:
     """folds: one row per loss and fold, shares from 0 to 1. A loss with a single fold has no deviation."""
-    rows: list[dict[str, Entry]] = []
+    rows: list[dict[str, Any]] = []
     notes = []
-    for key, part in folds.groupby(KEYS, sort=False):
-        about = dict(zip(KEYS, key, strict=True))
-        rows += [{**about, "fold": str(one["fold"]), **_cells(one, peeks)} for one in part.to_dict("records")]
+    for about, part in groups(folds, KEYS):
+        rows += [{**about, "fold": str(one["fold"]), **_cells(one, peeks)} for one in records(part)]
         means = {name: part[name].mean() for name in ("validation", "test")}
         rows.append({**about, "fold": ALL, **_cells(means, peeks), "deviation": part["test"].std(ddof=1)})
         paired = part[["validation", "test"]].dropna()
@@ -40,7 +40,7 @@ def cross_validation(folds: pd.DataFrame, *, peeks: bool = False) -> Table:
     return table("cross_validation", "Recall@1 by fold, in percent", columns, rows, notes=notes)
 
 
-def _cells(line: dict[str, Any], peeks: bool) -> dict[str, Entry]:
+def _cells(line: dict[str, Any], peeks: bool) -> dict[str, Any]:
     return {"validation": float(line["validation"]), "test": Cell(float(line["test"]), peeks=peeks)}
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
 from analysis.places import AXES
 from analysis.tables.scores import SETUPS, own
-from analysis.tables.table import Cell, Column, Entry, Table, table
+from analysis.tables.table import Cell, Column, Table, table
 
 REST = [*AXES, "protocol", "loss"]
 
@@ -18,7 +19,7 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     mine = own(found)
     mine = mine[mine["metric"] == metric]
     mine = mine.assign(value=[cell.value for cell in mine["cell"]])
-    rows: list[dict[str, Entry]] = []
+    rows: list[dict[str, Any]] = []
     for setup, part in sorted(mine.groupby("setup"), key=lambda pair: SETUPS[str(pair[0])]):
         rows += [line for axis in AXES for line in _levels(part, axis, str(setup))]
     columns = [
@@ -33,7 +34,7 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     return table("effects", "Effects of backbone, embedding size and dataset", columns, rows, notes=notes if rows else [])
 
 
-def _levels(part: pd.DataFrame, axis: str, setup: str) -> Iterator[dict[str, Entry]]:
+def _levels(part: pd.DataFrame, axis: str, setup: str) -> Iterator[dict[str, Any]]:
     rest = [name for name in REST if name != axis]
     grid = part.pivot_table(index=rest, columns=axis, values="value").dropna()
     if grid.empty or grid.shape[1] < 2:

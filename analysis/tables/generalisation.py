@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.places import AXES
+from analysis.tables.frames import groups
 from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
 from analysis.tracking import StudyRows
 from trainables.contract import EMBEDDINGS
@@ -25,10 +26,10 @@ COLUMNS = [
 NOTE = "Train recall is taken from kept embeddings, which are in half precision: good to about 0.1 points."
 
 
-def generalisation(lines: list[dict[str, Any]]) -> Table:
+def generalisation(lines: list[dict[str, Any]], note: str = NOTE) -> Table:
     """lines: by place and loss the four recalls, those that there are; what is lost from train to test is added."""
     rows = [line | dict(_drops(line)) for line in lines]
-    notes = [NOTE] if any("fc_train" in line for line in lines) else []
+    notes = [note] if any("fc_train" in line for line in lines) else []
     return table("generalisation", "Recall@1 on train and test classes, in percent", COLUMNS, rows, notes=notes)
 
 
@@ -45,8 +46,7 @@ def recalls_of(rows: StudyRows) -> list[dict[str, Any]]:
         return []
     mine = rows.finals[(rows.finals["role"] == "final") & (rows.finals["rule"] != "untrained")]
     keys = [*AXES, "protocol", "loss"]
-    found = [(dict(zip(keys, key, strict=True)), _recalls(rows, trials)) for key, trials in mine.groupby(keys, sort=False)]
-    return [about | recalls for about, recalls in found if recalls]
+    return [about | recalls for about, trials in groups(mine, keys) if (recalls := _recalls(rows, trials))]
 
 
 def _recalls(rows: StudyRows, trials: pd.DataFrame) -> dict[str, Cell]:

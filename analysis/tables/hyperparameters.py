@@ -23,7 +23,7 @@ COLUMNS = [
     Column("start", "tried first"),
     Column("found"),
     Column("range", "searched range"),
-    Column("edge", "at its edge"),
+    Column("edge", "warning"),
 ]
 
 

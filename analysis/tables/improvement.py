@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
+from analysis.tables.frames import groups
 from analysis.tables.retrieval import label
 from analysis.tables.scores import SETUPS, own
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
+from analysis.tables.table import PLACE, Cell, Column, Table, table
 from search_spaces import find_card
 
 # The first that is there is what others are held against: sources mean different losses by one name.
@@ -22,7 +23,7 @@ def improvement(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     """found: scores. Relative: (loss - base) / base."""
     mine = own(found)
     mine = mine[mine["metric"] == metric]
-    rows = [line for key, part in mine.groupby(KEYS, sort=False) for line in _of_place(dict(zip(KEYS, key, strict=True)), part)]
+    rows = [line for about, part in groups(mine, KEYS) for line in _of_place(about, part)]
     ahead = [Column(f"over_{base}", f"over {base}", "points", 1, ("peeks",)) for base in BASES]
     columns = [*PLACE, Column("setup", place=True), Column("year", form="count"), Column("loss"), Column("score", label(metric), "percent",
                parts=("rule", "peeks")), *ahead]  # fmt: skip
@@ -44,7 +45,7 @@ def _of_place(about: dict[str, Any], part: pd.DataFrame) -> Iterator[dict[str, A
     bases = {base: next((cells[name] for name in names if name in cells), None) for base, names in BASES.items()}
     for loss in sorted(cells, key=lambda name: (year(name) or 9999, name)):
         cell = cells[loss]
-        ahead: dict[str, Entry] = {
+        ahead: dict[str, Any] = {
             f"over_{base}": Cell(cell.value / own.value - 1, peeks=cell.peeks or own.peeks) if own and own.value else None
             for base, own in bases.items()
         }

@@ -9,7 +9,7 @@ from analysis.decomposition import EPOCHS, STEPS, decomposition
 from analysis.tables.ranking import HONEST, METRICS, Ranking, RankingRow
 from analysis.tables.retrieval import label
 from analysis.tables.setups import SIDES
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, measured, table
+from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 from trainables.contract import PEEKING
 
 RULES = {"default": f"* ({PEEKING})", "validation": f" ({HONEST})", "difference": "*"}  # behind a head, so that no number goes without
@@ -39,10 +39,10 @@ def ranking_table(found: Sequence[Ranking], above: Sequence[str] = ()) -> Table:
     return table("ranking", "Ranking on the test classes, in percent", columns, rows, above=above, notes=notes)
 
 
-def _row(row: RankingRow) -> dict[str, Entry]:
+def _row(row: RankingRow) -> dict[str, Any]:
     rank = Cell(row.rank, *row.rank_interval) if row.rank and row.rank_interval else None
     cells = {f"{side}_{name}": Cell.of(getattr(row, side).get(name)) for side in SIDES for name in METRICS}
-    told: dict[str, Entry] = {"rank": rank, "groups": row.groups, "loss": row.loss, **cells}
+    told: dict[str, Any] = {"rank": rank, "groups": row.groups, "loss": row.loss, **cells}
     for side in SIDES:
         for number in getattr(row, side).values():
             told |= {f"{side}_rule": number.rule, f"{side}_setting": number.setting, f"{side}_seeds": number.seeds}
@@ -55,7 +55,7 @@ def beside_table(found: Sequence[Ranking]) -> Table:
     return table("beside", "Beside the losses' own numbers, never ranked; in percent", [*BESIDE, *SHARES], rows)
 
 
-def _beside(ranking: Ranking) -> Iterator[dict[str, Entry]]:
+def _beside(ranking: Ranking) -> Iterator[dict[str, Any]]:
     for name, numbers in ranking.baselines.items():
         for metric, number in numbers.items():
             about = {"loss": name, "setup": "untrained", "what": "baseline", "metric": metric, "rule": number.rule}
@@ -70,7 +70,7 @@ def _beside(ranking: Ranking) -> Iterator[dict[str, Entry]]:
 
 def decomposition_table(found: Sequence[Ranking], metric: str = "recall_at_1") -> Table:
     """A row per loss and setting, a column per train classes and rule."""
-    rows: list[dict[str, Entry]] = []
+    rows: list[dict[str, Any]] = []
     heads: dict[str, str] = {}
     for ranking in found:
         if not (parts := decomposition(ranking)):

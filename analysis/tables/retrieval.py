@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
+from analysis.tables.frames import groups
 from analysis.tables.scores import KEYS, SETUPS
-from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
+from analysis.tables.table import PLACE, Cell, Column, Row, Table, measured, table
 
 SHOWN = re.compile(r"(recall_at_\d+|r_precision|map_at_r)")
 
@@ -18,7 +18,7 @@ def retrieval(found: pd.DataFrame) -> Table:
     """found: scores. Setups stand apart, each best first; a recall that falls with k cannot be right and is marked."""
     mine = found[(found["what"] == "") & found["metric"].map(lambda name: bool(SHOWN.fullmatch(name)))]
     metrics = sorted(mine["metric"].unique(), key=_order)
-    rows = [_row(dict(zip(KEYS, key, strict=True)), part) for key, part in mine.groupby(KEYS, sort=False)]
+    rows = [about | doubted(dict(zip(part["metric"], part["cell"], strict=True))) for about, part in groups(mine, KEYS)]
     columns = [*PLACE, Column("setup"), Column("loss"), *(measured(name, label(name)) for name in metrics)]
     return table("retrieval", "Retrieval on the test classes, in percent", columns, sorted(rows, key=_best_first))
 
@@ -28,10 +28,6 @@ def label(metric: str) -> str:
     head, _, tail = metric.partition("_at_")
     short = {"recall": "R", "precision": "P", "map": "MAP"}.get(head, head)
     return f"{short}@{tail.upper()}" if tail else {"r_precision": "RP"}.get(metric, metric.replace("_", " "))
-
-
-def _row(key: dict[str, Any], part: pd.DataFrame) -> dict[str, Any]:
-    return key | doubted(dict(zip(part["metric"], part["cell"], strict=True)))
 
 
 def doubted(cells: dict[str, Cell]) -> dict[str, Cell]:
@@ -52,12 +48,7 @@ def _order(metric: str) -> tuple[int, int]:
     return (0, int(number[0])) if number else (1, ["r_precision", "map_at_r"].index(metric))
 
 
-def _best_first(row: dict[str, Any]) -> tuple[Any, ...]:
+def _best_first(row: Row) -> tuple[Any, ...]:
     place = [str(row[key]) if key != "embedding_size" else int(row[key]) for key in ("dataset", "backbone", "embedding_size")]
     cell = row.get("recall_at_1")
     return (*place, SETUPS[row["setup"]], row["protocol"], -cell.value if cell else 0.0)
-
-
-def monotone(tables: Iterable[Table]) -> list[str]:
-    """All doubts of some tables, a sentence each."""
-    return [cell.doubt for one in tables for cell in one.cells() if cell.doubt]

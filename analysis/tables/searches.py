@@ -10,7 +10,8 @@ import pandas as pd
 from analysis.edges import param_of
 from analysis.statistics import expected_best, importance, tunability
 from analysis.statistics.transfer import transfers
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
+from analysis.tables.frames import records
+from analysis.tables.table import PLACE, Cell, Column, Form, Table, table
 from analysis.tracking import StudyRows
 from search_spaces.training import TRAINED
 from trainables.contract import PUBLISHED
@@ -48,11 +49,11 @@ def _searched(rows: StudyRows) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
         yield {name: cell[name].iloc[0] for name in ("dataset", "backbone", "embedding_size", "protocol", "loss")}, cell
 
 
-def _line(cell: pd.DataFrame) -> dict[str, Entry]:
+def _line(cell: pd.DataFrame) -> dict[str, Any]:
     scores = cell[SCORE].astype(float).to_list()
     expected, peeks = expected_best(scores), bool(cell["peeks"].iloc[0])
     first = cell.loc[cell["trial"] == PUBLISHED, SCORE].astype(float)
-    best: dict[str, Entry] = {f"best_of_{n}": Cell(float(expected[n - 1]), peeks=peeks) for n in STEPS if n <= len(scores)}
+    best: dict[str, Any] = {f"best_of_{n}": Cell(float(expected[n - 1]), peeks=peeks) for n in STEPS if n <= len(scores)}
     return {
         "trials": len(scores),
         "parameters": len({name for setting in cell["setting"] for name in setting}),
@@ -81,14 +82,12 @@ def importances(rows: StudyRows) -> Table:
 def transferred(rows: StudyRows) -> Table:
     """Empty until an audit has scored the kept checkpoints on the test classes."""
     found = transfers(rows.trials, test=AUDITED) if AUDITED in rows.trials else transfers(pd.DataFrame(), test=AUDITED)
-    shares = [
-        Column(name, form=form, digits=1, parts=("peeks",))
-        for name, form in (("chosen", "percent"), ("best", "percent"), ("regret", "points"))
-    ]  # type: ignore[arg-type]
+    forms: tuple[tuple[str, Form], ...] = (("chosen", "percent"), ("best", "percent"), ("regret", "points"))
+    shares = [Column(name, form=form, digits=1, parts=("peeks",)) for name, form in forms]
     columns = [
         Column("cell"), Column("loss"), Column("protocol"), Column("way", "chosen by"), Column("trials", form="count"),
         Column("rank_correlation", form="number", digits=2), *shares,
     ]  # fmt: skip
-    lines = [line | {name: Cell(line[name], peeks=True) for name in ("chosen", "best", "regret")} for line in found.to_dict("records")]
+    lines = [line | {name: Cell(line[name], peeks=True) for name in ("chosen", "best", "regret")} for line in records(found)]
     notes = ["regret: best test Recall@1 of any trial minus that of the trial which validation chooses. Nothing here ranks a loss."]
     return table("transfer", "From validation to test", columns, lines, notes=notes if lines else [])

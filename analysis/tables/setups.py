@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from analysis.tables.ranking import METRICS, Ranking
 from analysis.tables.retrieval import label
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, measured, table
+from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 
 TITLE = "Default setup against validation setup, test classes, in percent"
 SIDES = ("default", "validation", "difference")
@@ -21,7 +22,7 @@ def columns(metrics: Iterable[str]) -> list[Column]:
 
 def default_vs_validation(found: Sequence[Ranking]) -> Table:
     """Only losses that have both."""
-    rows: list[dict[str, Entry]] = []
+    rows: list[dict[str, Any]] = []
     for ranking in found:
         place = {column.name: getattr(ranking, column.name) for column in PLACE}
         for row in ranking.rows:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.places import AXES
-from analysis.tables.table import PLACE, Column, Entry, Table, table
+from analysis.tables.frames import groups
+from analysis.tables.table import PLACE, Column, Table, table
 from analysis.tracking import StudyRows
 from search_spaces import LossSpace, find_card
 
@@ -36,25 +37,24 @@ def side_by_side(rows: StudyRows) -> Table:
     return table("side_by_side", "Losses side by side", COLUMNS, lines, notes=NOTES if lines else [])
 
 
-def _lines(rows: StudyRows) -> Iterator[dict[str, Entry]]:
+def _lines(rows: StudyRows) -> Iterator[dict[str, Any]]:
     if rows.finals.empty:
         return
     mine = rows.finals[(rows.finals["role"] == "final") & (rows.finals["rule"] != "untrained")]
     keys = [*AXES, "protocol", "loss"]
-    for key, trials in mine.groupby(keys, sort=False):
-        about = dict(zip(keys, key, strict=True))
+    for about, trials in groups(mine, keys):
         seen = {name: float(trials[f"train/{name}"].astype(float).mean()) for name in SEEN if f"train/{name}" in trials}
         yield {**about, **_card(str(about["loss"]), rows.specs.get(str(trials["cell"].iloc[0]), {})), **seen}
 
 
-def _card(loss: str, spec: dict[str, Any]) -> dict[str, Entry]:
+def _card(loss: str, spec: dict[str, Any]) -> dict[str, Any]:
     """What a loss's card and its spec say; a loss of someone's own may not be at hand here."""
     training = spec.get("training", {})
     try:
         card = find_card(loss)
     except ValueError:
         return {"inputs": training.get("batch_size")}
-    said: dict[str, Entry] = {"year": card.year, "kind": card.kind, "mining": card.mining.partition(":")[0]}
+    said: dict[str, Any] = {"year": card.year, "kind": card.kind, "mining": card.mining.partition(":")[0]}
     if not training:
         return {**said, "batches": card.batches}
     batches = training["batches"] or card.batches

@@ -13,7 +13,7 @@ from analysis.statistics import CAVEAT, friedman, wilcoxon_holm
 from analysis.statistics.significance import ALPHA
 from analysis.tables.ranking import HONEST
 from analysis.tables.scores import SETUPS, own
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
+from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tables.tournament import matches
 from analysis.tracking import StudyRows
 from trainables.contract import CONCATENATED, PEEKING
@@ -40,7 +40,7 @@ def significance(rows: StudyRows, metric: str = "recall_at_1") -> Table:
     return table("significance", "Pairs of losses", columns, lines, notes=notes if lines else [])
 
 
-def _of_place(rows: StudyRows, place: Place, metric: str) -> Iterator[dict[str, Entry]]:
+def _of_place(rows: StudyRows, place: Place, metric: str) -> Iterator[dict[str, Any]]:
     finals = place.trained(rows.finals) if len(rows.finals) else rows.finals
     if finals.empty:
         return
@@ -50,10 +50,10 @@ def _of_place(rows: StudyRows, place: Place, metric: str) -> Iterator[dict[str, 
         setup = RULES[str(rule)]
         where = {"dataset": place.dataset, "backbone": place.backbone, "embedding_size": place.embedding_size}
         about = {**where, "protocol": "default" if setup == "default" else place.protocol, "setup": setup}
-        p_values = wilcoxon_holm(values)
-        for one, other in combinations(values.columns, 2):
+        p_values = wilcoxon_holm(values).to_numpy()
+        for (i, one), (j, other) in combinations(enumerate(values.columns), 2):
             gap = Cell(float((values[one] - values[other]).mean()), peeks=rule == PEEKING)
-            p = float(p_values.loc[one, other])
+            p = float(p_values[i, j])
             told: dict[str, Any] = {"difference": gap, "classes": len(values), "p_value": p, "apart": "yes" if p < ALPHA else "no"}
             yield {**about, "loss": one, "other": other, **told}
 
@@ -68,7 +68,7 @@ def by_class(queries: pd.DataFrame, trials: pd.DataFrame, metric: str) -> pd.Dat
 def mean_ranks(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     """found: scores. What a critical-difference diagram shows, as a table."""
     mine = own(found)
-    rows: list[dict[str, Entry]] = []
+    rows: list[dict[str, Any]] = []
     notes = []
     for setup, part in sorted(mine[mine["metric"] == metric].groupby("setup"), key=lambda pair: SETUPS[str(pair[0])]):
         result = friedman(matches(part).T)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
+from analysis.tables.frames import records
 from analysis.tables.scores import own
 from analysis.tables.table import BACKBONE, DATASET, SIZE, Column, Table, measured, table
 from analysis.tracking import StudyRows
@@ -36,7 +37,7 @@ def ratios_of(rows: StudyRows, found: pd.DataFrame) -> list[dict[str, Any]]:
     mine = mine[(mine["metric"] == "recall_at_1") & mine["protocol"].str.startswith("fixed_validation")]
     keys = [*AXES, "protocol", "loss"]
     lines = []
-    for line in mine.to_dict("records"):
+    for line in records(mine):
         trials = rows.finals[(rows.finals[keys] == [line[key] for key in keys]).all(axis=1) & (rows.finals["role"] == "final")]
         about = {key: line[key] for key in [*AXES, "loss"]}
         counts = _classes(rows.specs.get(str(trials["cell"].iloc[0]), {}))

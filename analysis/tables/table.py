@@ -37,6 +37,7 @@ class Cell:
 
 
 Entry = str | int | float | Cell | None
+Row = Mapping[str, Any]  # entries by column name
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Table:
     name: str
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Mapping[str, Entry], ...] = ()
+    rows: tuple[Row, ...] = ()
     above: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
@@ -89,7 +90,7 @@ class Table:
         shown = [column for column in self.columns if not column.data]
         columns = [column for column in shown if any(self.entry(row, column) not in (None, "") for row in self.rows)]
         same = [column for column in columns if column.place and len({self.entry(row, column) for row in self.rows}) == 1]
-        where = ", ".join(_told(column, self.entry(self.rows[0], column)) for column in same)
+        where = ", ".join(dict.fromkeys(_told(column, self.entry(self.rows[0], column)) for column in same))
         kept = tuple(column for column in columns if column not in same) if self.rows else tuple(shown)
         title = f"{self.title}: {where}" if where else self.title
         return replace(self, title=title, columns=kept, notes=(*self.notes, *self._marks()))
@@ -102,9 +103,9 @@ class Table:
         return found
 
     @staticmethod
-    def entry(row: Mapping[str, Entry], column: Column) -> Entry:
+    def entry(row: Row, column: Column) -> Entry:
         """What a row has in a column; not a number is nothing."""
-        entry = row.get(column.name)
+        entry: Entry = row.get(column.name)
         if isinstance(entry, np.generic):
             return Table.entry({column.name: entry.item()}, column)
         value = entry.value if isinstance(entry, Cell) else entry
@@ -115,7 +116,7 @@ class Table:
         names = [name for column in self.columns for name in (column.name, *(f"{column.name}_{part}" for part in column.parts))]
         return pd.DataFrame([self._flat(row) for row in self.rows], columns=names)
 
-    def _flat(self, row: Mapping[str, Entry]) -> dict[str, Any]:
+    def _flat(self, row: Row) -> dict[str, Any]:
         flat: dict[str, Any] = {}
         for column in self.columns:
             entry = self.entry(row, column)
@@ -129,6 +130,6 @@ def _told(column: Column, entry: Entry) -> str:
     return f"{entry} dimensions" if column is SIZE else str(entry)
 
 
-def table(name: str, title: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Entry]], **more: Sequence[str]) -> Table:
+def table(name: str, title: str, columns: Sequence[Column], rows: Iterable[Row], **more: Sequence[str]) -> Table:
     """Lists in place of tuples."""
     return Table(name, title, tuple(columns), tuple(rows), **{key: tuple(lines) for key, lines in more.items()})

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.places import AXES
 from analysis.tables.scores import SETUPS, own
-from analysis.tables.table import Cell, Column, Entry, Table, table
+from analysis.tables.table import Cell, Column, Table, table
 
 MATCH = [*AXES, "protocol"]  # losses meet where all of these are equal
 PARTS = ("rule", "peeks")
@@ -53,20 +53,20 @@ def _match(row: pd.Series[Any], every: pd.DataFrame) -> str:
     return f"{name}/{row['protocol']}" if every["protocol"].nunique() > 1 else name
 
 
-def _standings(setup: str, grid: pd.DataFrame) -> list[dict[str, Entry]]:
+def _standings(setup: str, grid: pd.DataFrame) -> list[dict[str, Any]]:
     peeks = setup == "default"
-    found: list[dict[str, Entry]] = []
+    found: list[dict[str, Any]] = []
     for loss, mine in grid.iterrows():
         there = mine.dropna()
         if there.empty:
             continue
-        sums = {"total": there.sum(), "mean": there.mean(), "deviation": there.std(ddof=1)}
+        sums: dict[Any, float] = {"total": there.sum(), "mean": there.mean(), "deviation": there.std(ddof=1)}
         cells = {str(name): Cell(float(value), peeks=peeks) for name, value in {**there.to_dict(), **sums}.items()}
         found.append({"setup": setup, "loss": str(loss), **cells})
     return sorted(found, key=_mean)
 
 
-def _mean(row: dict[str, Entry]) -> float:
+def _mean(row: dict[str, Any]) -> float:
     mean = row["mean"]
     assert isinstance(mean, Cell)
     return mean.value
@@ -76,6 +76,6 @@ def _notes(grids: dict[str, pd.DataFrame]) -> list[str]:
     notes = []
     if any(grid.isna().any(axis=None) for grid in grids.values()):
         notes.append("Not every loss was in every cell: totals are not comparable, and means only with care.")
-    if any(grid.shape[1] > 1 for grid in grids.values()):
+    if any(grid.shape[1] > len({name.partition("/")[0] for name in grid.columns}) for grid in grids.values()):
         notes.append("Cells that share a dataset are not independent: ranks over them describe, they do not prove.")
     return notes

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from analysis.places import AXES
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
+from analysis.tables.frames import groups
+from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
 
 PERCENT = ("triplet_accuracy", "precision_at_1", "precision_at_5", "precision_at_10")
@@ -19,11 +21,11 @@ def columns() -> list[Column]:
     return [*PLACE, Column("loss"), Column("rule"), Column("train_loss", form="number", digits=4), first, *cosines, *rest]
 
 
-def triplet_report(lines: list[dict[str, Entry]]) -> Table:
+def triplet_report(lines: list[dict[str, Any]]) -> Table:
     return table("triplet_report", "Triplets and precision on the test classes", columns(), lines)
 
 
-def triplets_of(rows: StudyRows) -> list[dict[str, Entry]]:
+def triplets_of(rows: StudyRows) -> list[dict[str, Any]]:
     """Final trials by place and loss, at the chosen epoch and, where it was read, at the last one."""
     finals = rows.finals
     if finals.empty or not any(f"test/{name}" in finals for name in (*PERCENT, *COSINES)):
@@ -31,11 +33,15 @@ def triplets_of(rows: StudyRows) -> list[dict[str, Entry]]:
     mine = finals[(finals["role"] == "final")]
     keys = [*AXES, "protocol", "loss", "rule"]
     found = []
-    for key, trials in mine.groupby(keys, sort=False):
-        about = dict(zip(keys, key, strict=True))
+    for about, trials in groups(mine, keys):
         for place, rule in (("test", str(about["rule"])), ("last", "last-epoch")):
             means = dict(
-                _means(trials.mean(numeric_only=True).to_dict(), place, rule, peeks=place == "test" and bool(trials["peeks"].all()))
+                _means(
+                    {str(name): value for name, value in trials.mean(numeric_only=True).items()},
+                    place,
+                    rule,
+                    peeks=place == "test" and bool(trials["peeks"].all()),
+                )
             )
             if means:
                 loss = {"train_loss": trials["train/loss"].astype(float).mean()} if "train/loss" in trials else {}

@@ -48,7 +48,7 @@ def as_text(table: Table) -> str:
     """Aligned, heads broken into lines."""
     told = table.told()
     body = lines_of(told)
-    heads = [wrap(column.title, HEAD) or [""] for column in told.columns]
+    heads = [_broken(column.title) for column in told.columns]
     deep = max((len(head) for head in heads), default=0)
     rows = [[head[i - deep + len(head)] if i >= deep - len(head) else "" for head in heads] for i in range(deep)] + body
     widths = [max(len(row[i]) for row in rows) for i in range(len(told.columns))]
@@ -57,6 +57,12 @@ def as_text(table: Table) -> str:
     rule = "  ".join("-" * width for width in widths)
     shown = [*shown[:deep], rule, *shown[deep:]] if body else ["Nothing to show yet."]
     return "\n".join([told.title, *told.above, "", *shown, "", *told.notes]).rstrip() + "\n"
+
+
+def _broken(head: str) -> list[str]:
+    """Between words, and behind a stroke."""
+    parts = wrap(head.replace("/", "/\0 "), HEAD, break_long_words=False, break_on_hyphens=False)
+    return [part.replace("/\0 ", "/").replace("\0", "") for part in parts] or [""]
 
 
 def _pad(text: str, width: int, left: bool) -> str:

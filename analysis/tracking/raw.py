@@ -126,7 +126,7 @@ def _together(parts: list[pd.DataFrame], run_ids: list[str]) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame(columns=columns)
     frame = pd.concat(parts, ignore_index=True)
-    return frame.assign(run_id=pd.Series(run_ids, dtype="str").take(frame["run"]).to_numpy())[columns]
+    return frame.assign(run_id=pd.Series(run_ids, dtype="str").take(frame["run"].to_numpy()).to_numpy())[columns]
 
 
 def _through_server(client: MlflowClient, uri: str, experiment: str) -> Raw:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.places import Place, places
 from analysis.tracking import StudyRows
+from search_spaces import find_card
 from search_spaces.training import TRAINED
 
 # Musgrave et al.: network, size, augmentation, optimiser, frozen batch norm. Size and backbone are equal wherever losses are ranked.
@@ -56,17 +57,26 @@ def ledger(rows: StudyRows, trials: pd.DataFrame) -> Ledger:
         finals = mine[(mine["role"] == "final") & (mine["status"] == "FINISHED")]
         found.setdefault("search trials", {})[str(loss)] = str(int((mine["role"] == "search").sum()))
         found.setdefault("seeds", {})[str(loss)] = str(finals["seed"].nunique())
-        for name, value in flat(rows.specs.get(str(mine["cell"].iloc[0]), {})):
+        for name, value in flat(rows.specs.get(str(mine["cell"].iloc[0]), {}), str(loss)):
             if name not in searched:
                 found.setdefault(name, {})[str(loss)] = value
     return found
 
 
-def flat(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def flat(spec: Mapping[str, Any], loss: str) -> Iterator[tuple[str, str]]:
     for part, names in CHECKED.items():
         for name in names:
             if name in spec.get(part, {}):
-                yield name, str(spec[part][name])
+                value = spec[part][name]
+                yield name, _by_card(loss) if (name, value) == ("batches", None) else str(value)
+
+
+def _by_card(loss: str) -> str:
+    """The kind of batches that a loss has where the study leaves it to its card."""
+    try:
+        return find_card(loss).batches
+    except ValueError:  # a loss of someone's own that is not at hand here
+        return "as its card says"
 
 
 def differing(found: Ledger) -> Iterator[tuple[str, dict[str, list[str]]]]:

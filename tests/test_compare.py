@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from made import RATIO, empty, everything, final, partly_failed, rows_of, share, spec
+from made import FOLDS, RATIO, empty, everything, final, partly_failed, rows_of, share, spec
 
 from analysis.fairness import fairness
 from analysis.tables.beside import with_published
@@ -60,6 +60,14 @@ def test_what_is_only_in_one_study_has_no_counterpart() -> None:
     assert all(row["first_recall_at_1"] is None and row["second_recall_at_1"].peeks for row in default)
 
 
+def test_studies_with_one_honest_protocol_each_meet_and_the_check_says_so() -> None:
+    folds = rows_of([final("triplet", FOLDS, "final", seed) for seed in (1, 2)])
+    (row,) = [row for row in compare(small(), folds).rows if row["loss"] == "triplet"]
+    assert row["protocol"] == f"{RATIO} and {FOLDS}"
+    assert value(row["difference_recall_at_1"]) == pytest.approx(share(1, 2) - share(2))
+    assert f"protocol {RATIO} and {FOLDS}" in compare(small(), folds).above[0]
+
+
 @pytest.mark.parametrize("other", [empty, partly_failed])
 def test_an_empty_or_partly_failed_study_can_be_compared(other) -> None:  # type: ignore[no-untyped-def]
     assert as_text(compare(other(), small()))
@@ -69,7 +77,7 @@ def test_an_empty_or_partly_failed_study_can_be_compared(other) -> None:  # type
 def test_what_is_not_equal_between_studies_is_told_above() -> None:
     one, other = small(name="old"), small(name="new")
     longer = {cell: {**each, "training": {**each["training"], "epochs": 9}} for cell, each in other.specs.items()}
-    assert compare(one, other).above == ("Fairness check: cells of the same name were trained alike.",)
+    assert compare(one, other).above == ("Fairness check: rows of both studies were trained alike.",)
     assert compare(one, replace(other, specs=longer)).above == ("Fairness check: not equal, in old and new: epochs 3 and 9.",)
 
 

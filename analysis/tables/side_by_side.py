@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,7 +55,7 @@ def _card(loss: str, spec: dict[str, Any]) -> dict[str, Any]:
         card = find_card(loss)
     except ValueError:
         return {"inputs": training.get("batch_size")}
-    said: dict[str, Any] = {"year": card.year, "kind": card.kind, "mining": card.mining.partition(":")[0]}
+    said: dict[str, Any] = {"year": card.year, "kind": card.kind, "mining": re.split("[:,]", card.mining)[0]}
     if not training:
         return {**said, "batches": card.batches}
     batches = training["batches"] or card.batches

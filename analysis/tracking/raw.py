@@ -155,10 +155,10 @@ Ask = Callable[[list[str], str], list[Point] | None]  # runs, metric -> their po
 
 def _bulk(uri: str) -> Ask:
     """The call behind MLflow's own charts: many runs at a time."""
-    from mlflow.tracking._tracking_service.utils import _get_default_host_creds
+    from mlflow.utils.credentials import get_default_host_creds
     from mlflow.utils.rest_utils import http_request
 
-    creds = _get_default_host_creds(uri)
+    creds = get_default_host_creds(uri)
 
     def ask(runs: list[str], metric: str) -> list[Point] | None:
         params = {"run_id": runs, "metric_key": metric, "max_results": POINTS}

@@ -135,6 +135,17 @@ def test_published_values_and_gaps_stand_beside_every_cell_that_both_have() -> N
     assert "+5.00*" in as_text(found)
 
 
+def test_a_tagged_loss_meets_its_own_run_of_a_paper_which_leaves_other_words_open() -> None:
+    from analysis.published import published_table
+
+    theirs = published_table("triplet_report", "triplet_report")
+    about = {"dataset": "cub200", "backbone": "resnet18", "embedding_size": 128, "protocol": "default", "rule": "last-epoch"}
+    ours = [{**about, "loss": f"triplet_p_norm@{number}", "precision_at_1": Cell(0.4)} for number in (2, 6)]
+    second, sixth = with_published(table("triplet_report", "t", theirs.columns, ours), theirs, "triplet_report").rows
+    assert value(second["precision_at_1_published"]) == pytest.approx(0.2593)
+    assert value(sixth["precision_at_1_gap"]) == pytest.approx(0.4 - 0.4691)
+
+
 def test_a_study_without_a_counterpart_says_so() -> None:
     from analysis.published import published_table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,34 +12,33 @@ from search_spaces.own import untagged
 IGNORED = ("protocol", "setup", "rule")  # a paper's setup is told by its marks
 NUMBERS = ("percent", "points", "number", "count")
 
-Key = tuple[Entry, ...]
-
 
 def with_published(ours: Table, theirs: Table, paper: str) -> Table:
-    """Rows meet where their words are equal; of several published ones the one of the same setup counts, else the first."""
+    """Rows meet where their words are equal, as far as the paper says them; the nearest of several counts."""
     both = [column.name for column in ours.columns if column.name in {other.name for other in theirs.columns}]
     words = [column.name for column in ours.columns if _names(column) and column.name in both]
     numbers = [column for column in ours.columns if not _names(column) and column.form in NUMBERS and column.name in both]
-    there: dict[Key, list[Row]] = {}
-    for row in theirs.rows:
-        there.setdefault(_key(row, words), []).append(row)
-    rows = []
-    for row in ours.rows:
-        found = sorted(there.get(_key(row, words), []), key=lambda other: other.get("setup") != row.get("setup"))
-        rows.append({**row, **(_beside(row, found[0], numbers) if found else {})})
+    found = [_counterpart(row, theirs.rows, words) for row in ours.rows]
+    rows = [{**row, **(_beside(row, other, numbers) if other else {})} for row, other in zip(ours.rows, found, strict=True)]
     columns = [each for column in ours.columns for each in ([column, *_more(column, paper)] if column in numbers else [column])]
-    met = sum(bool(there.get(_key(row, words))) for row in ours.rows)
-    note = f"{met} of {len(ours.rows)} rows have a counterpart in {paper}; gap: ours minus published."
+    note = f"{sum(other is not None for other in found)} of {len(ours.rows)} rows have a counterpart in {paper}; gap: ours minus published."
     return replace(ours, columns=tuple(columns), rows=tuple(rows), notes=(*ours.notes, note))
+
+
+def _counterpart(row: Row, others: Sequence[Row], words: list[str]) -> Row | None:
+    """Best the same tag, then the same setup and rule, which a paper's marks tell."""
+    there = [other for other in others if all(_meets(name, row.get(name), other.get(name)) for name in words)]
+    return min(there, key=lambda other: [other.get(name) != row.get(name) for name in ("loss", *IGNORED)], default=None)
+
+
+def _meets(name: str, mine: Entry, theirs: Entry) -> bool:
+    """What a paper does not say fits everything; a tagged loss is met by the same one without its tag."""
+    return theirs is None or mine == theirs or (name == "loss" and untagged(str(mine)) == theirs)
 
 
 def _names(column: Column) -> bool:
     """Whether a column says what a row is."""
     return (column.form == "text" or column.place) and column.name not in IGNORED and not column.data
-
-
-def _key(row: Row, words: list[str]) -> Key:
-    return tuple(untagged(str(row.get(name))) if name == "loss" else row.get(name) for name in words)
 
 
 def _more(column: Column, paper: str) -> tuple[Column, Column]:

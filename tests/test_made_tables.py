@@ -170,7 +170,7 @@ def test_transfer_appears_once_an_audit_has_scored_the_checkpoints(study: Study)
 
 
 def test_train_recall_comes_from_the_kept_embeddings_of_train_classes(tmp_path: Path) -> None:
-    """Two train classes apart, one test class on top of them: by the embedding all train images are right, by the pooled features half."""
+    """Two train classes apart, one test class on top of them: by the embedding all train images are right, by the pooled features none."""
     fc = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [1, 1]], dtype=np.float16)
     gap = np.array([[1, 0], [0.9, 0.5], [1, 0.01], [0.9, 0.55], [0, 1]], dtype=np.float16)
     np.savez(

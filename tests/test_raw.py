@@ -113,7 +113,7 @@ def test_a_server_that_cannot_answer_in_bulk_is_asked_run_by_run() -> None:
 
     def ask(some: list[str], metric: str) -> list[Point] | None:
         calls.append(len(some))
-        return [(run, 1, 0.25, 0, False) for run in some] if len(calls) == 1 else None
+        return [(run, 1, 0.25, 0) for run in some] if len(calls) == 1 else None
 
     found = list(raw._histories(client, ask, runs, "seconds"))  # type: ignore[arg-type]
     assert calls == [100, 50]
@@ -141,7 +141,10 @@ def server(uri: str) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def test_a_server_gives_the_same_rows_in_a_few_calls(uri: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:

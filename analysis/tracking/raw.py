@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 CURVES = ("select/", "seconds")  # metrics whose every epoch is read back, of every trial
 FOLD_CURVES = "fold"  # of final trials too: fold3/select/recall_at_1
 AT_ONCE, POINTS = 100, 25_000  # runs of one call to a server, and points of its answer: MLflow's own limits
-STATUS = ("FINISHED", "FAILED", "KILLED")
 
 
 @dataclass(frozen=True)
@@ -89,19 +88,22 @@ def _texts(connection: sa.Connection, name: str, mine: sa.Select[Any]) -> dict[s
 
 
 def _points(connection: sa.Connection, mine: sa.Select[Any], trials: list[RawRun]) -> pd.DataFrame:
-    """Every metric for itself, so that no name is read more often than once."""
+    """Every metric for itself, so that no name is read more often than once, and past SQLAlchemy's row objects: there are millions."""
     import sqlalchemy as sa
 
-    points = _table("metrics", "run_uuid", "key", "step", "value", "timestamp", "is_nan")
-    finals = {run.run_id for run in trials if run.tags.get("phase") == "final"}
-    everyone = {run.run_id: i for i, run in enumerate(trials)}
+    points = _table("metrics", "run_uuid", "key", "step", "value", "timestamp")
+    is_nan = sa.column("is_nan", sa.Boolean())
+    finals = [run.run_id for run in trials if run.tags.get("phase") == "final"]
+    everyone = [run.run_id for run in trials]
     parts = []
     for name in _names(trials):
-        query = sa.select(points.c.run_uuid, points.c.step, points.c.value, points.c.timestamp, points.c.is_nan)
-        wanted = everyone if not name.startswith(FOLD_CURVES) else {run: i for run, i in everyone.items() if run in finals}
-        rows = connection.execute(query.where(points.c.key == name, points.c.run_uuid.in_(mine))).all()
-        parts.append(_curve(name, ((wanted[run], *rest) for run, *rest in rows if run in wanted)))
-    return _together(parts, [run.run_id for run in trials])
+        value = sa.case((is_nan, sa.null()), else_=points.c.value)
+        query = sa.select(points.c.run_uuid, points.c.step, value).where(points.c.key == name, points.c.run_uuid.in_(mine))
+        result = connection.execute(query.order_by(points.c.timestamp))
+        assert result.cursor, "a select has rows"
+        parts.append(_curve(name, result.cursor.fetchall(), finals if name.startswith(FOLD_CURVES) else everyone))
+        result.close()
+    return _together(parts)
 
 
 def _names(trials: Iterable[RawRun]) -> list[str]:
@@ -111,22 +113,19 @@ def _names(trials: Iterable[RawRun]) -> list[str]:
     return [name for name in every if name.startswith(CURVES) or (name in folds and "/select/" in name)]
 
 
-def _curve(name: str, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    """Run's number, epoch, value; of an epoch that was written twice the later."""
-    array = np.array([(run, step, np.nan if is_nan else value, time) for run, step, value, time, is_nan in rows], dtype=float).reshape(
-        -1, 4
-    )
-    frame = pd.DataFrame({"run": array[:, 0].astype(int), "epoch": array[:, 1].astype(int), "value": array[:, 2], "time": array[:, 3]})
-    frame = frame.sort_values(["run", "epoch", "time"]).drop_duplicates(["run", "epoch"], keep="last")
-    return frame[["run", "epoch", "value"]].assign(metric=name)
+def _curve(name: str, rows: Sequence[tuple[str, int, float | None]], wanted: list[str]) -> pd.DataFrame:
+    """rows: run, step and value in the order of their writing; of an epoch that was written twice the later counts."""
+    runs, steps, values = zip(*rows, strict=True) if rows else ((), (), ())
+    places = {run: place for place, run in enumerate(wanted)}
+    numbers = np.fromiter((places.get(run, -1) for run in runs), dtype=int, count=len(runs))
+    frame = pd.DataFrame({"run": numbers, "epoch": np.array(steps, dtype=int), "value": np.array(values, dtype=float)})
+    frame = frame[frame["run"] >= 0].drop_duplicates(["run", "epoch"], keep="last").sort_values(["run", "epoch"], ignore_index=True)
+    run_ids = pd.Series(wanted, dtype="str").take(frame["run"].to_numpy()).reset_index(drop=True)
+    return pd.DataFrame({"run_id": run_ids, "metric": name, "epoch": frame["epoch"], "value": frame["value"]})
 
 
-def _together(parts: list[pd.DataFrame], run_ids: list[str]) -> pd.DataFrame:
-    columns = ["run_id", "metric", "epoch", "value"]
-    if not parts:
-        return pd.DataFrame(columns=columns)
-    frame = pd.concat(parts, ignore_index=True)
-    return frame.assign(run_id=pd.Series(run_ids, dtype="str").take(frame["run"].to_numpy()).to_numpy())[columns]
+def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["run_id", "metric", "epoch", "value"])
 
 
 def _through_server(client: MlflowClient, uri: str, experiment: str) -> Raw:
@@ -141,15 +140,16 @@ def _through_server(client: MlflowClient, uri: str, experiment: str) -> Raw:
             )
         token = page.token or ""
     ask = _bulk(uri)
-    numbers = {run.run_id: i for i, run in enumerate(runs)}
     parts = []
     for name in _names(runs):
         wanted = [run.run_id for run in runs if name in run.metrics and (name.startswith(CURVES) or run.tags.get("phase") == "final")]
-        parts.append(_curve(name, ((numbers[run], *rest) for run, *rest in _histories(client, ask, wanted, name))))
-    return Raw(runs, _together(parts, [run.run_id for run in runs]))
+        parts.append(
+            _curve(name, [point[:3] for point in sorted(_histories(client, ask, wanted, name), key=lambda point: point[3])], wanted)
+        )
+    return Raw(runs, _together(parts))
 
 
-Point = tuple[str, int, float, int, bool]  # run, step, value, time, is not a number
+Point = tuple[str, int, float, int]  # run, step, value, time
 Ask = Callable[[list[str], str], list[Point] | None]  # runs, metric -> their points; None: the server cannot
 
 
@@ -166,9 +166,7 @@ def _bulk(uri: str) -> Ask:
         if answer.status_code != 200:
             return None
         points = answer.json()["metrics"]
-        return (
-            [(p["run_id"], int(p["step"]), float(p["value"]), int(p["timestamp"]), False) for p in points] if len(points) < POINTS else None
-        )
+        return [(p["run_id"], int(p["step"]), float(p["value"]), int(p["timestamp"])) for p in points] if len(points) < POINTS else None
 
     return ask
 
@@ -179,5 +177,5 @@ def _histories(client: MlflowClient, ask: Ask, runs: list[str], metric: str) -> 
         some = runs[start : start + AT_ONCE]
         found = ask(some, metric)
         if found is None:
-            found = [(run, p.step, p.value, p.timestamp, False) for run in some for p in client.get_metric_history(run, metric)]
+            found = [(run, p.step, p.value, p.timestamp) for run in some for p in client.get_metric_history(run, metric)]
         yield from found

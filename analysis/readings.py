@@ -37,6 +37,12 @@ class Reading:
     def sums(self, parts: Parts, metric: str) -> ClassSums:
         return ClassSums.of(pd.concat([parts[run, self.rule, self.joined] for run in self.runs]), metric, self.runs)
 
+    def has(self, parts: Parts, metric: str) -> bool:
+        """Whether each of its queries has this metric: fold models as one have none of pooled features."""
+        return all(
+            metric in part and bool(part[metric].notna().all()) for part in (parts[run, self.rule, self.joined] for run in self.runs)
+        )
+
     @property
     def tie(self) -> tuple[str, str, tuple[int, ...]]:
         """Readings with the same tie were made by the same seeds of one loss under one setup."""

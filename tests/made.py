@@ -113,7 +113,49 @@ def rows_of(made: list[Made]) -> StudyRows:
         for name, value in one.metrics(epoch).items()
     ]
     queries = [{**row, "run_id": one.key} for one in made for row in one.rows()]
-    return StudyRows("made", pd.DataFrame(trials), pd.DataFrame(curves), pd.DataFrame(queries))
+    specs = {str(one.tags()["cell"]): spec(one.protocol) for one in made}
+    return StudyRows("made", pd.DataFrame(trials), pd.DataFrame(curves), pd.DataFrame(queries), specs)
+
+
+def spec(protocol: str) -> dict[str, Any]:
+    """What matters of a trial.yaml: 20 train classes, of which some are held out."""
+    held = {"default": 0, RATIO: 2, FOLDS: 10}[protocol]
+    split = {"train": list(range(20 - held)), "select": list(range(20 - held, 20)) or list(range(20, 26)), "test": list(range(20, 26))}
+    training = {
+        "batch_size": 20,
+        "images_per_class": 5,
+        "batches": None,
+        "memory": 0,
+        "epochs": 3,
+        "optimizer": "adamw",
+        "learning_rate": 0.001,
+    }
+    design, look = {"pooling": "gap", "weights": "none", "freeze_bn": False}, {"image_size": 28, "crop": "resized", "flip": True}
+    return {"splits": [split] * (2 if protocol == FOLDS else 1), "design": design, "look": look, "training": training}
+
+
+def empty() -> StudyRows:
+    curves = pd.DataFrame(columns=["run_id", "metric", "epoch", "value"])
+    return StudyRows("empty", pd.DataFrame(), curves, pd.DataFrame(columns=["run_id", "fold", "rule", "class"]))
+
+
+def one_row() -> StudyRows:
+    """A single final trial."""
+    return rows_of([final("triplet", RATIO, "final", 1)])
+
+
+def partly_failed() -> StudyRows:
+    """Of everything some final trials failed, one search never ended, and one loss has nothing that finished under folds."""
+    rows = rows_of(everything())
+    lost = rows.trials["run_id"].isin([f"triplet/{RATIO}/final-1", "contrastive/default/final-1"])
+    lost |= (rows.trials["loss"] == "contrastive") & (rows.trials["protocol"] == FOLDS)
+    open_ = rows.trials["run_id"] == f"triplet/{RATIO}/search-1"
+    trials = rows.trials.astype({"end": float})
+    trials.loc[lost, ["status", "outcome"]] = ["FAILED", "failed"]
+    trials.loc[open_, ["status", "outcome", "end", "select/best"]] = ["KILLED", None, float("nan"), float("nan")]
+    gone = set(trials.loc[lost | open_, "run_id"])
+    curves, queries = rows.curves[~rows.curves["run_id"].isin(gone)], rows.queries[~rows.queries["run_id"].isin(gone)]
+    return StudyRows("failed", trials, curves, queries, rows.specs)
 
 
 def store(folder: Path, made: list[Made]) -> str:

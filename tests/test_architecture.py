@@ -15,6 +15,9 @@ FILES = sorted(path.relative_to(ROOT) for layer in LAYERS for path in (ROOT / la
 DOORS = {
     "pytorch_metric_learning": ["trainables/losses/"],
     "mlflow": ["analysis/tracking/"],
+    "sqlalchemy": ["analysis/tracking/raw.py"],
+    "scikit_posthocs": ["analysis/statistics/significance.py"],
+    "optuna": ["analysis/statistics/search.py"],
     "hyperopt": [],  # only through Ray's HyperOptSearch
     "ray": [
         *(f"trainables/{name}.py" for name in ("slot", "group")),

@@ -22,7 +22,7 @@ OWN_RATE = {"beta_lr": "weights_lr", "proxy_lr": "weights_lr"}
 def printed(table: str) -> dict[str, dict[str, dict[str, str]]]:
     """loss -> parameter -> row of a table of Psomas, Metric Learning: A Deep Dive (master's thesis, Athens 2020)."""
     rows: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
-    with (Path(__file__).parent / "published" / f"{table}.csv").open() as file:
+    with (Path(__file__).parent.parent / "analysis" / "published" / f"{table}.csv").open() as file:
         for row in csv.DictReader(file):
             rows[row["loss"]][OWN_RATE.get(row["hyperparameter"], row["hyperparameter"])] = row
     return {loss: row for loss, row in rows.items() if loss in LOSSES}

@@ -29,6 +29,11 @@ BAD = [
     ["run", "quickstart", "--set", "tracking_uri=nonsense"],
     ["list", "lossses"],
     ["report", "nothing"],
+    ["report", "--table", "turnament"],
+    ["report", "--table", "retrieval", "--format", "xls"],
+    ["report", "--table", "retrieval", "--beside", "thesys"],
+    ["report", "--published", "thesis", "--table", "transfer"],
+    ["compare", "one", "another"],
     ["config", "show", "quickstart", "--set", "nonsense"],
     ["ui"],
 ]

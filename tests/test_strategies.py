@@ -140,7 +140,7 @@ def test_a_source_has_a_grid_or_a_range_has_a_few_levels_and_a_choice_all_its_op
 
 def test_the_sweep_of_multi_similarity_has_the_122_trials_of_the_thesis() -> None:
     """Table 15, from its own numbers: a closed range has one value more than steps, an open one as many."""
-    with (Path(__file__).parent / "published" / "thesis_search.csv").open() as file:
+    with (Path(__file__).parent.parent / "analysis" / "published" / "thesis_search.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["loss"] == "multi_similarity"]
     steps = [round((float(row["high"]) - float(row["low"])) / float(row["step"])) for row in rows]
     printed = sum(count + (row["low_open"] == "false") for count, row in zip(steps, rows, strict=True))

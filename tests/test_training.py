@@ -15,7 +15,7 @@ from study.search import StudySearcher
 from tests.conftest import MakeConfig
 from trainables.learner import Learner
 
-PUBLISHED = Path(__file__).parent / "published" / "thesis_schedules.csv"
+PUBLISHED = Path(__file__).parent.parent / "analysis" / "published" / "thesis_schedules.csv"
 
 
 def test_every_schedule_of_table_3_lies_in_the_ranges() -> None:

@@ -1,7 +1,8 @@
 """MLflow: rows written in the background, and read back as frames."""
 
 from analysis.tracking.earlier import Earlier, earlier_trials
-from analysis.tracking.read import StudyRows, read_study
+from analysis.tracking.read import read_study
+from analysis.tracking.rows import StudyRows
 from analysis.tracking.store import TrackingError, delete_study, open_store, redact, studies
 from analysis.tracking.write import Tracker
 

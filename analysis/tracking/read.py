@@ -1,80 +1,79 @@
-"""A study read back as frames: trials, curves, test queries."""
+"""A study read back as frames: trials, curves, test queries, and what each cell was given."""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pandas as pd
+import yaml
 
+from analysis.tracking.raw import RawRun, read_raw
+from analysis.tracking.rows import StudyRows
 from analysis.tracking.store import TrackingError, open_store, redact
 from search_spaces import Value
 from search_spaces.training import TRAINED
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
-QUERIES = "queries.csv"
-CURVES = ("select/", "seconds")  # metrics whose every epoch is read back
+QUERIES, SPEC = "queries.csv", "trial.yaml"
 SETTINGS = ("loss.", TRAINED)  # params with these prefixes are the trial's setting; loss. goes without saying
 
-
-@dataclass(frozen=True)
-class StudyRows:
-    """A study as frames. trials: one row per trial (what it was, its setting, how it ended, its last metrics);
-    curves: one row per trial, epoch and metric; queries: one row per final trial, model (fold), rule and test query.
-    A trial's role is search, final, published or refit.
-    """
-
-    name: str
-    trials: pd.DataFrame
-    curves: pd.DataFrame
-    queries: pd.DataFrame
-
-    @property
-    def finals(self) -> pd.DataFrame:
-        """Final trials that finished; of those made again after a search had grown, the last."""
-        if self.trials.empty:
-            return self.trials
-        found = self.trials[(self.trials["phase"] == "final") & (self.trials["status"] == "FINISHED")]
-        return found.drop_duplicates(["cell", "role", "seed"], keep="last")
+Fetch = Callable[[str, str], Path | None]
 
 
 def read_study(uri: str, study: str) -> StudyRows:
     """Everything that tables, figures and the page are made of."""
     try:
         client = open_store(uri)
-        runs = _runs(client, study)
+        raw = read_raw(client, uri, study)
     except Exception as error:
         raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {' '.join(redact(str(error)).split())}") from error
-    trials = pd.DataFrame([_trial_row(run) for run in runs])
+    trials = pd.DataFrame([_trial_row(run) for run in raw.runs])
     if len(trials):
         trials = trials.sort_values(["start", "trial"], ignore_index=True)
-    return StudyRows(study, trials, _curves(client, runs), _queries(client, runs))
+    fetch = _fetcher(client, raw.runs)
+    return StudyRows(study, trials, raw.curves, _queries(fetch, raw.runs), _specs(fetch, raw.runs), fetch)
 
 
-def _curves(client: MlflowClient, runs: list[Run]) -> pd.DataFrame:
-    rows = [
-        {"run_id": run.info.run_id, "metric": name, "epoch": point.step, "value": point.value}
-        for run in runs
-        for name in run.data.metrics
-        if name.startswith(CURVES)
-        for point in client.get_metric_history(run.info.run_id, name)
-    ]
-    return pd.DataFrame(rows, columns=["run_id", "metric", "epoch", "value"])
+def _fetcher(client: MlflowClient, runs: list[RawRun]) -> Fetch:
+    """Files of a local store are read where they are; others are downloaded once, to a folder that goes with this program."""
+    places = {run.run_id: _local(run.artifacts) for run in runs}
+    folder: list[tempfile.TemporaryDirectory[str]] = []
+
+    def fetch(run_id: str, name: str) -> Path | None:
+        if place := places[run_id]:
+            return path if (path := place / name).exists() else None
+        if not folder:
+            folder.append(tempfile.TemporaryDirectory())
+        target = Path(folder[0].name, run_id)
+        if (target / name).exists():
+            return target / name
+        if name not in {file.path for file in client.list_artifacts(run_id)}:
+            return None
+        target.mkdir(exist_ok=True)
+        return Path(client.download_artifacts(run_id, name, str(target)))
+
+    return fetch
 
 
-def _queries(client: MlflowClient, runs: list[Run]) -> pd.DataFrame:
+def _local(uri: str) -> Path | None:
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
+
+
+def _queries(fetch: Fetch, runs: list[RawRun]) -> pd.DataFrame:
     parts = []
-    with tempfile.TemporaryDirectory() as folder:
-        for run in runs:
-            if run.data.tags["phase"] == "final" and run.info.status == "FINISHED":
-                (target := Path(folder, run.info.run_id)).mkdir()
-                file = client.download_artifacts(run.info.run_id, QUERIES, str(target))
-                parts.append(_with_rule(pd.read_csv(file, dtype={"fold": str}), run.data.tags["rule"]).assign(run_id=run.info.run_id))
+    for run in runs:
+        if run.tags["phase"] == "final" and run.status == "FINISHED":
+            file = fetch(run.run_id, QUERIES)
+            if file is None:
+                raise TrackingError(f"A finished final trial leaves {QUERIES}, but run {run.run_id} has none; its store is not whole.")
+            parts.append(_with_rule(pd.read_csv(file, dtype={"fold": str}), run.tags["rule"]).assign(run_id=run.run_id))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["run_id", "fold", "rule", "class"])
 
 
@@ -83,24 +82,21 @@ def _with_rule(queries: pd.DataFrame, rule: str) -> pd.DataFrame:
     return queries.assign(fold=queries.get("fold", "0"), rule=queries.get("rule", rule))
 
 
-def _runs(client: MlflowClient, study: str) -> list[Run]:
-    experiment = client.get_experiment_by_name(study)
-    if experiment is None:
-        raise LookupError(f"it has no study '{study}'")
-    runs: list[Run] = []
-    token: str | None = None
-    while token is None or token:
-        page = client.search_runs([experiment.experiment_id], "tags.kind = 'trial'", max_results=5000, page_token=token)
-        runs += page
-        token = page.token or ""
-    return runs
+def _specs(fetch: Fetch, runs: list[RawRun]) -> dict[str, dict[str, Any]]:
+    """One spec for each cell: of a final trial of the loss's own number if there is one, else of any."""
+    found: dict[str, dict[str, Any]] = {}
+    order = ("final-", "search-", "published-", "refit-")
+    for run in sorted(runs, key=lambda run: next((i for i, role in enumerate(order) if run.tags["trial"].startswith(role)), len(order))):
+        if run.tags["cell"] not in found and (file := fetch(run.run_id, SPEC)):
+            found[run.tags["cell"]] = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return found
 
 
-def _trial_row(run: Run) -> dict[str, Any]:
-    tags = {k: v for k, v in run.data.tags.items() if not k.startswith("mlflow.")}
-    info = {"run_id": run.info.run_id, "status": run.info.status, "start": run.info.start_time, "end": run.info.end_time}
-    setting = {k.removeprefix(SETTINGS[0]): _value(v) for k, v in run.data.params.items() if k.startswith(SETTINGS)}
-    row = {**tags, **info, "setting": setting, **run.data.metrics}
+def _trial_row(run: RawRun) -> dict[str, Any]:
+    tags = {k: v for k, v in run.tags.items() if not k.startswith("mlflow.")}
+    info = {"run_id": run.run_id, "status": run.status, "start": run.start, "end": run.end}
+    setting = {k.removeprefix(SETTINGS[0]): _value(v) for k, v in run.params.items() if k.startswith(SETTINGS)}
+    row = {**tags, **info, "setting": setting, **run.metrics}
     row |= {"seed": int(tags["seed"]), "peeks": tags["peeks"] == "True", "embedding_size": int(tags["embedding_size"])}
     row |= {"tuned": tags["tuned"] == "True"} if "tuned" in tags else {}
     return row | {"role": tags["trial"].partition("-")[0], "folds": int(tags.get("folds", 1))}

@@ -4,12 +4,18 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
-from study.preflight import PreflightError
+from study.config import make
+from study.preflight import PreflightError, tracking_uri
+from study.sources import read_yaml
+
+if TYPE_CHECKING:
+    from analysis.tracking import StudyRows
 
 FAIRTRIAL = "uv run fairtrial" if "UV" in os.environ else "fairtrial"  # as the user must type it
 BAD_INPUT, FAILED_TRIALS, NO_PLACE, INTERRUPTED = 2, 3, 4, 130
@@ -19,6 +25,7 @@ Sets = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="cha
 Smoke = Annotated[bool, typer.Option("--smoke", help="the same study, tiny: every part of the road in one to two minutes")]
 Name = Annotated[str | None, typer.Option("--name", help="the study's name, in place of its own")]
 Studies = Annotated[str, typer.Option("--studies", help="the studies folder")]
+Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, csv, markdown, latex, html or json")]
 Json = Annotated[bool, typer.Option("--json", help="for programs")]
 
 
@@ -39,6 +46,27 @@ def terminal() -> Console:
     """The terminal; wide enough for a table when the output goes to a file."""
     console = Console()
     return console if console.is_terminal else Console(width=max(console.width, 120))
+
+
+def study_folder_of(studies: Path, name: str | None) -> Path:
+    """A study's folder by its name, or by its path; the newest without a name."""
+    known = {path.parent.name: path.parent for path in sorted(studies.glob("*/config.yaml"), key=lambda path: path.stat().st_mtime)}
+    if name in known:
+        return known[name]
+    if name and (Path(name) / "config.yaml").exists():
+        return Path(name)
+    if name is None and known:
+        return list(known.values())[-1]
+    there = f"It holds: {', '.join(sorted(known))}." if known else "`fairtrial run quickstart` makes one."
+    raise ValueError(f"{studies} holds no study{f' {name!r}' if name else ''}. {there}")
+
+
+def read_rows(folder: Path) -> "StudyRows":
+    """All of a study, from the store that its config names."""
+    config = make({**read_yaml(folder / "config.yaml"), "studies": str(folder.parent)})
+    from analysis.tracking import read_study
+
+    return read_study(tracking_uri(config), config.name)
 
 
 def end(sentence: str, code: int) -> NoReturn:

@@ -60,6 +60,15 @@ def _backbones() -> dict[str, Entry]:
     }
 
 
+def _tables() -> dict[str, Entry]:
+    from analysis.published import PAPERS
+    from analysis.tables.catalogue import TABLES
+
+    return {
+        name: {"about": kind.about, "published": [paper for paper, had in PAPERS.items() if name in had]} for name, kind in TABLES.items()
+    }
+
+
 def _documented(table: dict[str, Any]) -> dict[str, Entry]:
     return {name: {"about": (member.__doc__ or "").strip()} for name, member in table.items()}
 
@@ -71,6 +80,7 @@ KINDS: dict[str, Callable[[], dict[str, Entry]]] = {
     "protocols": lambda: _documented(dict(PROTOCOLS)),
     "presets": lambda: _documented(dict(PRESETS)),
     "metrics": lambda: {name: {"about": about} for name, about in (METRICS | MORE).items()},
+    "tables": _tables,
     "strategies": lambda: {name: {"about": strategy.about} for name, strategy in STRATEGIES.items()},
 }
 
@@ -80,7 +90,7 @@ def show(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="one loss: its whole card")] = None,
     as_json: Json = False,
 ) -> None:
-    """List losses, datasets, backbones, protocols, presets, metrics or strategies; `list losses NAME` shows one card in full."""
+    """List losses, datasets, backbones, protocols, presets, metrics, tables or strategies; `list losses NAME` shows one card in full."""
     with one_sentence():
         entries = pick(KINDS, kind, "list")()
         if name and kind != "losses":

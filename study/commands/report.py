@@ -1,4 +1,4 @@
-"""fairtrial report: the ranking of a study, and its page."""
+"""fairtrial report: the ranking of a study and its page, one of its tables, or a paper's."""
 
 import json
 from pathlib import Path
@@ -6,29 +6,79 @@ from typing import Annotated
 
 import typer
 
-from study.commands import Json, Studies, one_sentence, terminal
-from study.config import make
-from study.preflight import tracking_uri
-from study.sources import read_yaml
+from study.commands import Format, Json, Studies, one_sentence, read_rows, study_folder_of, terminal
+
+TableName = Annotated[
+    str | None, typer.Option("--table", metavar="NAME", help="only this table (`fairtrial list tables`); no page is written")
+]
+Published = Annotated[str | None, typer.Option("--published", metavar="PAPER", help="a paper's tables in place of a study's")]
+Beside = Annotated[str | None, typer.Option("--beside", metavar="PAPER", help="with --table: published values and gaps beside ours")]
 
 
 def report(
     study: Annotated[str | None, typer.Argument(help="the study's name; the newest if not given")] = None,
     studies: Studies = "studies",
+    table: TableName = None,
+    form: Format = "text",
+    published: Published = None,
+    beside: Beside = None,
     as_json: Json = False,
 ) -> None:
-    """Print a study's ranking and write its HTML page, CSV and Markdown."""
+    """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any format."""
+    form = "json" if as_json else form
+    if published:
+        _paper(published, table, form)
+    elif table:
+        _table(Path(studies), study, table, form, beside)
+    else:
+        _page(Path(studies), study, as_json=as_json)
+
+
+def _paper(paper: str, table: str | None, form: str) -> None:
+    from analysis.published import PAPERS, published_table
+    from analysis.tables.writers import FORMATS, plain
+    from search_spaces import pick
+
     with one_sentence():
-        folder = _folder(Path(studies), study)
+        write = pick(FORMATS, form, "format")
+        tables = [published_table(paper, name) for name in ([table] if table else pick(PAPERS, paper, "paper"))]
+    if form == "json" and not table:
+        print(json.dumps([plain(each) for each in tables], indent=1))
+    else:
+        print("\n".join(write(each) for each in tables), end="")
+
+
+def _table(studies: Path, study: str | None, table: str, form: str, beside: str | None) -> None:
+    from analysis.tables.catalogue import TABLES, Study, make_table
+    from analysis.tables.writers import FORMATS
+    from search_spaces import pick
+
+    with one_sentence():
+        write = pick(FORMATS, form, "format")
+        pick(TABLES, table, "table")
+        theirs = None
+        if beside:
+            from analysis.published import published_table
+
+            theirs = published_table(beside, table)
+        made = make_table(table, Study(read_rows(study_folder_of(studies, study))))
+    if theirs:
+        from analysis.tables.beside import with_published
+
+        made = with_published(made, theirs, str(beside))
+    print(write(made), end="")
+
+
+def _page(studies: Path, study: str | None, *, as_json: bool) -> None:
+    with one_sentence():
+        folder = study_folder_of(studies, study)
         text = (folder / "config.yaml").read_text()
-        config = make({**read_yaml(folder / "config.yaml"), "studies": studies})
     from analysis.exports import ranking_json
     from analysis.report import write_report
     from analysis.tables import rankings
-    from analysis.tracking import read_study
 
     with one_sentence():
-        rows = read_study(tracking_uri(config), config.name)
+        rows = read_rows(folder)
         found = rankings(rows)
         page = write_report(rows, found, folder=folder, config_yaml=text)
     if as_json:
@@ -39,13 +89,3 @@ def report(
     console = terminal()
     print_rankings(console, found)
     console.print(f"\nReport   {page}", soft_wrap=True, highlight=False)
-
-
-def _folder(studies: Path, name: str | None) -> Path:
-    known = {path.parent.name: path.parent for path in sorted(studies.glob("*/config.yaml"), key=lambda path: path.stat().st_mtime)}
-    if name in known:
-        return known[name]
-    if name is None and known:
-        return list(known.values())[-1]
-    there = f"It holds: {', '.join(sorted(known))}." if known else "`fairtrial run quickstart` makes one."
-    raise ValueError(f"{studies} holds no study{f' {name!r}' if name else ''}. {there}")

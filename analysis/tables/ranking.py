@@ -9,38 +9,14 @@ import pandas as pd
 from analysis.edges import edge_notes
 from analysis.notes import notes
 from analysis.places import Place, places, title
-from analysis.readings import BASELINE, DEFAULT, TUNED_ON_TEST, VALIDATION, Parts, Reading, readings, split_queries
-from analysis.statistics import Floats, bootstrap, interval, rank_intervals
+from analysis.readings import BASELINE, DEFAULT, VALIDATION, Parts, readings, split_queries
+from analysis.statistics import Floats, rank_groups, rank_intervals
+from analysis.tables.draws import Drawn, draw, minus
+from analysis.tables.number import Number
 from analysis.tracking import StudyRows
-from trainables.contract import PEEKING
 
 METRICS = ("recall_at_1", "map_at_r")
 HONEST = "selected-on-validation"
-
-
-@dataclass(frozen=True)
-class Number:
-    """A mean with its 95 % interval and how it was chosen. Shares are from 0 to 1."""
-
-    value: float
-    low: float
-    high: float
-    rule: str
-    seeds: int = 0
-    setting: str = ""  # published, tuned, tuned-on-test; empty: there is none, or nobody said
-
-    @property
-    def peeks(self) -> bool:
-        return self.rule == PEEKING or self.setting == TUNED_ON_TEST
-
-    def percent(self) -> str:
-        return f"{100 * self.value:.1f}{'*' if self.peeks else ''}"
-
-    def percent_interval(self) -> str:
-        return f"{100 * self.value:.1f}{'*' if self.peeks else ''} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
-
-    def signed(self) -> str:
-        return f"{100 * self.value:+.1f}{'*' if self.peeks else ''} [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
 
 
 @dataclass(frozen=True)
@@ -64,6 +40,7 @@ class RankingRow:
     rank: int | None = None
     rank_interval: tuple[int, int] | None = None
     beside: list[Beside] = field(default_factory=list)
+    groups: str = ""  # losses that share a letter cannot be told apart
 
 
 @dataclass(frozen=True)
@@ -85,15 +62,6 @@ class Ranking:
         return title(self.dataset, self.backbone, self.embedding_size, self.protocol if self.several else "")
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A reading's numbers, and its means in the worlds that all readings share."""
-
-    reading: Reading
-    numbers: dict[str, Number]
-    worlds: dict[str, Floats]
-
-
 def rankings(rows: StudyRows) -> list[Ranking]:
     """One ranking per dataset, backbone, embedding size and honest protocol; the default setup is joined to each."""
     finals = rows.finals
@@ -112,7 +80,7 @@ def rankings(rows: StudyRows) -> list[Ranking]:
 
 def _ranking(place: Place, finals: pd.DataFrame, untrained: pd.DataFrame, parts: Parts) -> Ranking:
     """All losses, setups, baselines and what stands beside in the same resampled worlds, so that every comparison is paired."""
-    drawn = _draw(readings(finals, untrained, parts), parts)
+    drawn = draw(readings(finals, untrained, parts), parts, METRICS)
     rows = [_row(str(loss), [one for one in drawn if one.reading.loss == loss]) for loss in finals["loss"].unique()]
     own = [one for one in drawn if not one.reading.what]
     honest = {one.reading.loss: one.worlds["recall_at_1"] for one in own if one.reading.setup != DEFAULT}
@@ -129,23 +97,11 @@ def _ranking(place: Place, finals: pd.DataFrame, untrained: pd.DataFrame, parts:
     )
 
 
-def _draw(found: list[Reading], parts: Parts) -> list[Drawn]:
-    drawn = [Drawn(reading, {}, {}) for reading in found]
-    for metric in METRICS:
-        groups = {reading: reading.sums(parts, metric) for reading in found}
-        worlds = bootstrap(groups, ties={reading: reading.tie for reading in found})
-        for one in drawn:
-            rule, setting, group = one.reading.rule, one.reading.setting, groups[one.reading]
-            one.worlds[metric] = worlds[one.reading]
-            one.numbers[metric] = Number(group.mean(), *interval(worlds[one.reading]), rule=rule, seeds=len(group.sums), setting=setting)
-    return drawn
-
-
 def _row(loss: str, drawn: list[Drawn]) -> RankingRow:
     own = {one.reading.setup: one for one in drawn if not one.reading.what}
     default, validation = own.get(DEFAULT), own.get(VALIDATION)
     beside = [
-        Beside(one.reading.setup, one.reading.what, one.numbers, _minus(one, own.get(one.reading.setup)))
+        Beside(one.reading.setup, one.reading.what, one.numbers, minus(one, own.get(one.reading.setup)))
         for one in drawn
         if one.reading.what
     ]
@@ -153,27 +109,16 @@ def _row(loss: str, drawn: list[Drawn]) -> RankingRow:
         loss,
         default.numbers if default else {},
         validation.numbers if validation else {},
-        _minus(validation, default),
+        minus(validation, default),
         beside=sorted(beside, key=lambda one: one.setup),
     )
-
-
-def _minus(one: Drawn | None, other: Drawn | None) -> dict[str, Number]:
-    """The paired difference; it carries the rule of what comes first, or the mark if either side was chosen with test feedback."""
-    if not one or not other:
-        return {}
-    found = {}
-    for metric, number in one.numbers.items():
-        low, high = interval(one.worlds[metric] - other.worlds[metric])
-        rule = PEEKING if number.peeks or other.numbers[metric].peeks else number.rule
-        found[metric] = Number(number.value - other.numbers[metric].value, low, high, rule)
-    return found
 
 
 def _ranked(rows: list[RankingRow], worlds: dict[str, Floats]) -> list[RankingRow]:
     """Best first by the validation setup; a loss without it is listed last and has no rank."""
     honest = sorted((row for row in rows if row.validation), key=lambda row: -row.validation["recall_at_1"].value)
-    spans = rank_intervals({row.loss: worlds[row.loss] for row in honest}) if honest else {}
-    ranked = [replace(row, rank=rank, rank_interval=spans[row.loss]) for rank, row in enumerate(honest, start=1)]
+    drawn = {row.loss: worlds[row.loss] for row in honest}
+    spans, letters = (rank_intervals(drawn), rank_groups(drawn)) if honest else ({}, {})
+    ranked = [replace(row, rank=rank, rank_interval=spans[row.loss], groups=letters[row.loss]) for rank, row in enumerate(honest, start=1)]
     rest = [row for row in rows if not row.validation]
     return ranked + sorted(rest, key=lambda row: -row.default["recall_at_1"].value if row.default else 1)

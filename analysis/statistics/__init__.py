@@ -1,0 +1,28 @@
+"""How sure we are: intervals, paired tests, rank groups, and what a search and a validation set were worth."""
+
+from analysis.statistics.bootstrap import DRAWS, EQUAL, LEVEL, ClassSums, Floats, bootstrap, interval, rank_groups, rank_intervals
+from analysis.statistics.search import expected_best, importance, tunability
+from analysis.statistics.significance import CAVEAT, Friedman, friedman, nemenyi, wilcoxon_holm
+from analysis.statistics.transfer import Transfer, transfer
+
+__all__ = [
+    "CAVEAT",
+    "DRAWS",
+    "EQUAL",
+    "LEVEL",
+    "ClassSums",
+    "Floats",
+    "Friedman",
+    "Transfer",
+    "bootstrap",
+    "expected_best",
+    "friedman",
+    "importance",
+    "interval",
+    "nemenyi",
+    "rank_groups",
+    "rank_intervals",
+    "transfer",
+    "tunability",
+    "wilcoxon_holm",
+]

@@ -1,0 +1,54 @@
+"""Compute spent: trials, epochs, hours of a slot, and how trials ended, by loss and role."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.tables.frames import records
+from analysis.tables.table import Column, Table, table
+from analysis.tracking import StudyRows
+from trainables.contract import UNTRAINED
+
+COLUMNS = [
+    Column("loss"),
+    Column("role"),
+    Column("trials", form="count"),
+    Column("epochs", form="count"),
+    Column("hours", "slot hours", "number", 2),
+    Column("stopped_early", form="count"),
+    Column("diverged", form="count"),
+    Column("out_of_memory", form="count"),
+    Column("failed", form="count"),
+    Column("unfinished", form="count"),
+]
+ENDS = ("stopped early", "diverged", "out of memory", "failed", "unfinished")
+
+
+def compute(rows: StudyRows) -> Table:
+    if rows.trials.empty:
+        return table("compute", "Compute spent", COLUMNS, [])
+    epochs = rows.curves[rows.curves["metric"] == "seconds"].groupby("run_id")["epoch"].nunique()
+    spent = rows.trials.assign(
+        epochs=rows.trials["run_id"].map(epochs).fillna(0),
+        hours=(rows.trials["end"] - rows.trials["start"]).astype(float).fillna(0) / 3_600_000,
+        ended=[ended(trial) for trial in records(rows.trials)],
+        role=rows.trials["role"].where(rows.trials["rule"] != UNTRAINED, "baseline"),
+    )
+    lines = [_line(str(loss), str(role), part) for (loss, role), part in spent.groupby(["loss", "role"], sort=False)]
+    return table("compute", "Compute spent", COLUMNS, [*lines, _line("all", "all", spent)])
+
+
+def ended(trial: dict[str, Any]) -> str:
+    """finished, or one of ENDS."""
+    known = trial.get("outcome")
+    if known in ("finished", *ENDS):
+        return str(known)
+    return "failed" if trial["status"] == "FAILED" else "finished" if trial["status"] == "FINISHED" else "unfinished"
+
+
+def _line(loss: str, role: str, part: pd.DataFrame) -> dict[str, Any]:
+    counts: dict[str, Any] = {end.replace(" ", "_"): int((part["ended"] == end).sum()) for end in ENDS}
+    sums: dict[str, Any] = {"trials": len(part), "epochs": int(part["epochs"].sum()), "hours": float(part["hours"].sum())}
+    return {"loss": loss, "role": role, **sums, **counts}

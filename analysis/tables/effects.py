@@ -1,0 +1,46 @@
+"""Effects: the mean by backbone, by embedding size and by dataset, over the cells that all levels share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from analysis.places import AXES
+from analysis.tables.scores import SETUPS, own
+from analysis.tables.table import Cell, Column, Table, table
+
+REST = [*AXES, "protocol", "loss"]
+
+
+def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
+    """found: scores."""
+    mine = own(found)
+    mine = mine[mine["metric"] == metric]
+    mine = mine.assign(value=[cell.value for cell in mine["cell"]])
+    rows: list[dict[str, Any]] = []
+    for setup, part in sorted(mine.groupby("setup"), key=lambda pair: SETUPS[str(pair[0])]):
+        rows += [line for axis in AXES for line in _levels(part, axis, str(setup))]
+    columns = [
+        Column("setup", place=True),
+        Column("axis"),
+        Column("level"),
+        Column("cells", form="count"),
+        Column("mean", f"mean {metric}", "percent", parts=("peeks",)),
+        Column("difference", "minus the first level", "points", parts=("peeks",)),
+    ]
+    notes = ["Means over the losses and places that every level of an axis has; an axis whose levels share none is left out."]
+    return table("effects", "Effects of backbone, embedding size and dataset", columns, rows, notes=notes if rows else [])
+
+
+def _levels(part: pd.DataFrame, axis: str, setup: str) -> Iterator[dict[str, Any]]:
+    rest = [name for name in REST if name != axis]
+    grid = part.pivot_table(index=rest, columns=axis, values="value").dropna()
+    if grid.empty or grid.shape[1] < 2:
+        return
+    first, peeks = grid.iloc[:, 0].mean(), setup == "default"
+    for level in grid.columns:
+        mean = grid[level].mean()
+        cells = {"mean": Cell(mean, peeks=peeks), "difference": Cell(mean - first, peeks=peeks)}
+        yield {"setup": setup, "axis": axis, "level": str(level), "cells": len(grid), **cells}

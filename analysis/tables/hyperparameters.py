@@ -1,0 +1,60 @@
+"""Hyperparameters: what papers print beside what a search found, the range it searched, and a warning at its edge (thesis table 15)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.edges import beyond, param_of
+from analysis.tables.table import PLACE, Column, Table, table
+from analysis.tracking import StudyRows
+from search_spaces import Value, text
+from search_spaces.training import TRAINED
+from trainables.contract import PUBLISHED
+
+COLUMNS = [
+    *PLACE,
+    Column("loss"),
+    Column("parameter"),
+    Column("paper"),
+    Column("thesis"),
+    Column("reality", "reality check"),
+    Column("start", "tried first"),
+    Column("found"),
+    Column("range", "searched range"),
+    Column("edge", "warning"),
+]
+
+
+def hyperparameters(lines: list[dict[str, Any]]) -> Table:
+    return table("hyperparameters", "Hyperparameters: published and found", COLUMNS, lines)
+
+
+def found_by(rows: StudyRows) -> list[dict[str, Any]]:
+    """One line per searched cell and parameter."""
+    if rows.trials.empty:
+        return []
+    return [line for _, cell in rows.trials.groupby("cell", sort=False) for line in _of_cell(cell)]
+
+
+def _of_cell(cell: pd.DataFrame) -> list[dict[str, Any]]:
+    tried, final = cell[cell["role"] == "search"], cell[cell["role"] == "final"]
+    if tried.empty:
+        return []
+    place = {column.name: cell[column.name].iloc[0] for column in PLACE} | {"loss": cell["loss"].iloc[0]}
+    first: dict[str, Value] = next(iter(tried.loc[tried["trial"] == PUBLISHED, "setting"]), {})
+    chosen: dict[str, Value] = next(iter(final["setting"]), {})
+    return [place | _line(str(place["loss"]), name, first.get(name), chosen.get(name)) for name in {**first, **chosen}]
+
+
+def _line(loss: str, name: str, first: Value | None, chosen: Value | None) -> dict[str, Any]:
+    line: dict[str, Any] = {"parameter": name.removeprefix(TRAINED), "start": _text(first), "found": _text(chosen)}
+    if param := param_of(loss, name):
+        line |= {source: _text(getattr(param, source)) for source in ("paper", "thesis", "reality")}
+        line |= {"range": str(param.search), "edge": beyond(param, chosen) if chosen is not None else ""}
+    return line
+
+
+def _text(value: Value | None) -> str | None:
+    return None if value is None else text(value)

@@ -1,0 +1,105 @@
+"""Laws of every table: it is made of an empty, a one-row, a partly failed and a full study, in every format, and every mark is kept."""
+
+from __future__ import annotations
+
+import csv
+import json
+from html.parser import HTMLParser
+from io import StringIO
+
+import pytest
+from made import empty, everything, one_row, partly_failed, rows_of
+
+from analysis.tables.catalogue import COMPARE, TABLES, Study, make_table
+from analysis.tables.table import Cell, Table
+from analysis.tables.writers import FORMATS, as_csv, as_html, as_json, as_latex, as_markdown, as_text, lines_of
+
+STUDIES = {"empty": empty, "one row": one_row, "partly failed": partly_failed, "everything": lambda: rows_of(everything())}
+NEEDS_MORE = {"mean_ranks", "effects", "triplet_report", "generalisation", "importance", "transfer"}  # than made rows have
+
+
+@pytest.fixture(scope="module")
+def studies() -> dict[str, Study]:
+    return {name: Study(make()) for name, make in STUDIES.items()}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_made_of_every_study_in_every_format(name: str, study: str, studies: dict[str, Study]) -> None:
+    table = make_table(name, studies[study])
+    assert table.name == name
+    assert {form for form, write in FORMATS.items() if write(table).strip()} == set(FORMATS)
+    assert json.loads(as_json(table))["table"] == name
+    if study == "empty":
+        assert not table.rows
+        assert "Nothing to show yet." in as_text(table)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES.keys() - NEEDS_MORE))
+def test_a_full_study_fills_every_table_that_its_rows_can_fill(name: str, studies: dict[str, Study]) -> None:
+    assert make_table(name, studies["everything"]).rows
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_peeks_is_starred_in_every_format_for_people_and_told_to_programs(name: str, studies: dict[str, Study]) -> None:
+    table = make_table(name, studies["everything"])
+    told = table.told()
+    starred = sum("*" in line for lines in lines_of(told) for line in lines)
+    assert starred == sum(
+        isinstance(entry := Table.entry(row, column), Cell) and entry.peeks for row in told.rows for column in told.columns
+    )
+    for row, plain in zip(table.rows, json.loads(as_json(table))["rows"], strict=True):
+        assert all(
+            plain[key]["peeks"] for key, entry in row.items() if isinstance(entry, Cell) and entry.peeks and plain.get(key) is not None
+        )
+    if starred:
+        assert "chosen with test feedback" in as_text(table)
+
+
+@pytest.mark.parametrize("name", sorted(COMPARE))
+def test_the_fairness_check_stands_above_every_table_that_compares(name: str, studies: dict[str, Study]) -> None:
+    table = make_table(name, studies["everything"])
+    if table.rows:
+        assert as_text(table).splitlines()[1].startswith("Fairness check: ")
+        assert "Fairness check: " in as_html(table)
+        assert "Fairness check: " in as_markdown(table)
+
+
+class Count(HTMLParser):
+    """Tags that were opened, and whether all were closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_format_has_every_row_and_cell(name: str, studies: dict[str, Study]) -> None:
+    table = make_table(name, studies["everything"])
+    rows, columns = len(table.rows), len(table.told().columns)
+    found = list(csv.reader(StringIO(as_csv(table))))
+    assert len(found) == rows + 1
+    assert {len(line) for line in found} == {len(found[0])}
+    html = Count()
+    html.feed(as_html(table))
+    assert html.open == []
+    assert html.seen.count("td") == rows * columns
+    markdown = [line for line in as_markdown(table).splitlines() if line.startswith("|")]
+    assert len(markdown) == (rows + 2 if rows else 0)
+    assert {line.count("|") for line in markdown} <= {columns + 1}
+    body = as_latex(table).split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
+    assert len(body) == rows
+    assert {line.count("&") - line.count(r"\&") for line in body} <= {columns - 1}
+
+
+def test_an_unknown_table_is_answered_with_the_near_name(studies: dict[str, Study]) -> None:
+    with pytest.raises(ValueError, match="Did you mean 'tournament'"):
+        make_table("turnament", studies["empty"])

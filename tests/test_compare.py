@@ -1,0 +1,153 @@
+"""Two studies side by side, a paper beside a study, and what is not equal between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made import FOLDS, RATIO, empty, everything, final, partly_failed, rows_of, share, spec
+
+from analysis.fairness import fairness
+from analysis.tables.beside import with_published
+from analysis.tables.catalogue import Study, make_table
+from analysis.tables.compare import compare
+from analysis.tables.table import Cell, Column, measured, table
+from analysis.tables.writers import as_text
+from analysis.tracking import StudyRows
+
+
+def small(more: int = 0, name: str = "made") -> StudyRows:
+    rows = rows_of([final(loss, RATIO, "final", seed, more=more) for loss in ("triplet", "contrastive") for seed in (1, 2)])
+    return replace(rows, name=name)
+
+
+def value(entry: object) -> float:
+    assert isinstance(entry, Cell)
+    return entry.value
+
+
+def test_differences_are_second_minus_first_and_paired_over_the_same_classes() -> None:
+    found = compare(small(name="old"), small(more=1, name="new"))
+    assert [row["loss"] for row in found.rows] == ["contrastive", "triplet"]
+    for row in found.rows:
+        assert value(row["first_recall_at_1"]) == pytest.approx(share(2))
+        assert value(row["second_recall_at_1"]) == pytest.approx(share(3))
+        gap = row["difference_recall_at_1"]
+        assert gap.value == pytest.approx(0.2)
+        assert gap.low <= 0.2 <= gap.high
+    assert "new minus old, R@1" in " ".join(column.title for column in found.columns)
+
+
+def test_a_study_against_itself_differs_by_nothing_but_seeds() -> None:
+    for row in compare(small(), small()).rows:
+        gap = row["difference_map_at_r"]
+        assert gap.value == 0
+        assert gap.low <= 0 <= gap.high
+
+
+def test_other_test_classes_leave_no_interval() -> None:
+    other = small(more=1)
+    other = replace(other, queries=other.queries.assign(**{"class": other.queries["class"] + 100}))
+    found = compare(small(), other)
+    assert all(row["difference_recall_at_1"].low is None for row in found.rows)
+    assert "not the same" in found.notes[0]
+
+
+def test_what_is_only_in_one_study_has_no_counterpart() -> None:
+    found = compare(small(), rows_of(everything()))
+    default = [row for row in found.rows if row["setup"] == "default"]
+    assert default
+    assert all(row["first_recall_at_1"] is None and row["second_recall_at_1"].peeks for row in default)
+
+
+def test_studies_with_one_honest_protocol_each_meet_and_the_check_says_so() -> None:
+    folds = rows_of([final("triplet", FOLDS, "final", seed) for seed in (1, 2)])
+    (row,) = [row for row in compare(small(), folds).rows if row["loss"] == "triplet"]
+    assert row["protocol"] == f"{RATIO} and {FOLDS}"
+    assert value(row["difference_recall_at_1"]) == pytest.approx(share(1, 2) - share(2))
+    assert f"protocol {RATIO} and {FOLDS}" in compare(small(), folds).above[0]
+
+
+@pytest.mark.parametrize("other", [empty, partly_failed])
+def test_an_empty_or_partly_failed_study_can_be_compared(other) -> None:  # type: ignore[no-untyped-def]
+    assert as_text(compare(other(), small()))
+    assert as_text(compare(empty(), empty()))
+
+
+def test_what_is_not_equal_between_studies_is_told_above() -> None:
+    one, other = small(name="old"), small(name="new")
+    longer = {cell: {**each, "training": {**each["training"], "epochs": 9}} for cell, each in other.specs.items()}
+    assert compare(one, other).above == ("Fairness check: rows of both studies were trained alike.",)
+    assert compare(one, replace(other, specs=longer)).above == ("Fairness check: not equal, in old and new: epochs 3 and 9.",)
+
+
+def test_fairness_names_who_differs_in_what() -> None:
+    rows = rows_of(everything())
+    assert fairness(rows) == [
+        "Fairness check: equal between the losses compared: pooling, weights, batch norm, crop, optimiser, schedule, batches, epochs, "
+        "search trials and seeds."
+    ]
+    cell = f"contrastive/{RATIO}"
+    other = {**spec(RATIO), "design": {"pooling": "gmp", "weights": "none", "freeze_bn": True}}
+    found = fairness(replace(rows, specs={**rows.specs, cell: other}))
+    assert len(found) == 1
+    assert f"{RATIO}: pooling gap, but gmp for contrastive; freeze bn False, but True for contrastive." in found[0]
+
+
+def test_fairness_counts_search_trials_and_finished_seeds() -> None:
+    rows = partly_failed()
+    trials = rows.trials[~((rows.trials["loss"] == "triplet") & (rows.trials["trial"] == "search-1"))]
+    told = " ".join(fairness(replace(rows, trials=trials)))
+    assert "search trials" in told
+    assert "seeds" in told
+
+
+def test_a_searched_learning_rate_is_no_unfairness() -> None:
+    rows = rows_of(everything())
+    other = spec(RATIO)
+    other["training"] = {**other["training"], "learning_rate": 0.1}
+    rows = replace(rows, specs={**rows.specs, f"contrastive/{RATIO}": other})
+    assert "learning rate" in fairness(rows)[0]
+    searched = rows.trials.assign(setting=[{"training.learning_rate": 0.1}] * len(rows.trials))
+    assert "learning rate" not in " ".join(fairness(replace(rows, trials=searched)))
+
+
+COLUMNS = [Column("dataset", place=True), Column("setup"), Column("loss"), measured("recall_at_1", "R@1")]
+
+
+def test_published_values_and_gaps_stand_beside_every_cell_that_both_have() -> None:
+    ours = table("retrieval", "t", COLUMNS, [
+        {"dataset": "cub200", "setup": "validation", "loss": "triplet@wide", "recall_at_1": Cell(0.6, 0.5, 0.7)},
+        {"dataset": "cub200", "setup": "default", "loss": "margin", "recall_at_1": Cell(0.5, peeks=True)},
+    ])  # fmt: skip
+    theirs = table("retrieval", "t", COLUMNS, [
+        {"dataset": "cub200", "setup": "default", "loss": "triplet", "recall_at_1": Cell(0.55, peeks=True)},
+        {"dataset": "sop", "setup": "default", "loss": "margin", "recall_at_1": Cell(0.9)},
+    ])  # fmt: skip
+    found = with_published(ours, theirs, "thesis")
+    triplet, margin = found.rows
+    assert value(triplet["recall_at_1_published"]) == 0.55
+    gap = triplet["recall_at_1_gap"]
+    assert gap.value == pytest.approx(0.05)
+    assert gap.peeks
+    assert "recall_at_1_gap" not in margin
+    assert found.notes == ("1 of 2 rows have a counterpart in thesis; gap: ours minus published.",)
+    assert "+5.00*" in as_text(found)
+
+
+def test_a_tagged_loss_meets_its_own_run_of_a_paper_which_leaves_other_words_open() -> None:
+    from analysis.published import published_table
+
+    theirs = published_table("triplet_report", "triplet_report")
+    about = {"dataset": "cub200", "backbone": "resnet18", "embedding_size": 128, "protocol": "default", "rule": "last-epoch"}
+    ours = [{**about, "loss": f"triplet_p_norm@{number}", "precision_at_1": Cell(0.4)} for number in (2, 6)]
+    second, sixth = with_published(table("triplet_report", "t", theirs.columns, ours), theirs, "triplet_report").rows
+    assert value(second["precision_at_1_published"]) == pytest.approx(0.2593)
+    assert value(sixth["precision_at_1_gap"]) == pytest.approx(0.4 - 0.4691)
+
+
+def test_a_study_without_a_counterpart_says_so() -> None:
+    from analysis.published import published_table
+
+    made = make_table("retrieval", Study(small()))
+    assert "0 of 2 rows" in with_published(made, published_table("thesis", "retrieval"), "thesis").notes[-1]

@@ -1,0 +1,191 @@
+"""Tables of made rows hold what one counts by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import stdev
+
+import numpy as np
+import pandas as pd
+import pytest
+from made import FOLDS, HONEST, PEEKS, RATIO, everything, final, rows_of, share
+
+from analysis.tables.catalogue import Study, make_table
+from analysis.tables.effects import effects
+from analysis.tables.retrieval import doubted
+from analysis.tables.scores import frame
+from analysis.tables.table import Cell, Table
+from analysis.tables.tournament import tournament
+from analysis.tracking import StudyRows
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return Study(rows_of(everything()))
+
+
+def rows_with(table: Table, **words: object) -> list[dict[str, object]]:
+    return [dict(row) for row in table.rows if all(row.get(key) == word for key, word in words.items())]
+
+
+def one(table: Table, **words: object) -> dict[str, object]:
+    (row,) = rows_with(table, **words)
+    return row
+
+
+def value(entry: object) -> float:
+    return entry.value if isinstance(entry, Cell) else float(entry)  # type: ignore[arg-type]
+
+
+def test_retrieval_has_every_loss_under_every_setup_and_marks_by_rule(study: Study) -> None:
+    table = make_table("retrieval", study)
+    assert len(table.rows) == 2 * 3
+    cell = one(table, loss="triplet", protocol=RATIO)["recall_at_1"]
+    assert isinstance(cell, Cell)
+    assert (cell.value, cell.rule, cell.peeks, cell.seeds) == (pytest.approx(share(2)), HONEST, False, 2)
+    assert one(table, loss="triplet", protocol="default")["recall_at_1"].rule == PEEKS  # type: ignore[attr-defined]
+
+
+def test_setups_are_never_in_one_tournament(study: Study) -> None:
+    table = make_table("tournament", study)
+    default, honest = one(table, setup="default", loss="triplet"), one(table, setup="validation", loss="triplet")
+    assert value(default["total"]) == 1
+    assert value(honest["total"]) == 2  # under a ratio and under folds
+    assert not (default.keys() & honest.keys()) - {"setup", "loss", "total", "mean", "deviation"}
+
+
+def test_equal_losses_share_the_mean_of_their_ranks_and_a_lone_one_has_none() -> None:
+    place = {"backbone": "b", "embedding_size": 1, "protocol": "p", "setup": "validation", "what": "", "metric": "recall_at_1"}
+    scores = [("d", "x", 0.5), ("d", "y", 0.5), ("d", "z", 0.1), ("e", "x", 0.9)]
+    table = tournament(frame({**place, "dataset": data, "loss": loss, "cell": Cell(score)} for data, loss, score in scores))
+    assert {row["loss"]: value(row["mean"]) for row in table.rows} == {"x": 1.5, "y": 1.5, "z": 3}
+
+
+def test_a_recall_that_falls_is_doubted_until_it_is_above_the_highest_again() -> None:
+    cells = {f"recall_at_{k}": Cell(score) for k, score in ((1, 0.5), (10, 0.4), (100, 0.45), (1000, 0.6))}
+    assert [name for name, cell in doubted(cells).items() if cell.doubt] == ["recall_at_10", "recall_at_100"]
+
+
+def test_folds_are_told_one_by_one_with_their_own_validation_score() -> None:
+    made = [final("triplet", FOLDS, "final", seed) for seed in (1, 2)]
+    rows = rows_of(made)
+    curves = [
+        {"run_id": each.key, "metric": f"fold{fold}/select/recall_at_1", "epoch": epoch, "value": (epoch + fold) / 10}
+        for each in made for fold in (0, 1) for epoch in (1, 2, 3)
+    ]  # fmt: skip
+    trials = rows.trials.assign(**{"fold0/chosen_epoch": 2.0, "fold1/chosen_epoch": 1.0})
+    table = make_table("cross_validation", Study(replace(rows, trials=trials, curves=pd.concat([rows.curves, pd.DataFrame(curves)]))))
+    first, second, every = table.rows
+    assert [value(first["test"]), value(second["test"])] == pytest.approx([share(1), share(2)])
+    assert [first["validation"], second["validation"]] == pytest.approx([0.2, 0.2])
+    assert every["deviation"] == pytest.approx(stdev([share(1), share(2)]))
+
+
+def test_split_ratio_counts_classes_and_reads_validation_at_the_chosen_epoch(study: Study) -> None:
+    row = one(make_table("split_ratio", study), loss="triplet")
+    assert (row["train_classes"], row["validation_classes"]) == (18, 2)
+    assert row["validation"] == pytest.approx(0.2)  # epoch 2
+    assert value(row["test"]) == pytest.approx(share(2))
+
+
+def test_hyperparameters_have_sources_start_found_and_edge(study: Study) -> None:
+    row = one(make_table("hyperparameters", study), loss="contrastive", protocol=RATIO)
+    assert (row["parameter"], row["paper"], row["start"], row["found"], row["range"]) == ("margin", "0.5", "0.1", "0", "0 to 1")
+    assert row["edge"] == "the best may lie outside"
+
+
+def test_the_difference_of_the_setups_is_signed_and_marked(study: Study) -> None:
+    gap = one(make_table("default_vs_validation", study), loss="triplet", protocol=RATIO)["difference_recall_at_1"]
+    assert isinstance(gap, Cell)
+    assert gap.value == pytest.approx(share(2) - share(4))
+    assert gap.peeks
+
+
+def test_concatenated_stands_beside_separated_under_folds_only(study: Study) -> None:
+    table = make_table("concatenated", study)
+    assert {row["protocol"] for row in table.rows} == {FOLDS}
+    row = one(table, loss="triplet")
+    assert value(row["concatenated_recall_at_1"]) == pytest.approx(share(4))
+    assert value(row["separated_recall_at_1"]) == pytest.approx(share(1, 2))
+
+
+def test_effects_compare_only_what_all_levels_have() -> None:
+    place = {"dataset": "d", "embedding_size": 1, "protocol": "default", "setup": "default", "what": "", "metric": "recall_at_1"}
+    scores = [("a", "x", 0.5), ("b", "x", 0.7), ("a", "y", 0.1), ("b", "y", 0.2), ("a", "z", 0.9)]
+    table = effects(frame({**place, "backbone": network, "loss": loss, "cell": Cell(score)} for network, loss, score in scores))
+    first, second = table.rows
+    assert (first["cells"], value(first["mean"]), value(second["mean"])) == (2, pytest.approx(0.3), pytest.approx(0.45))
+    assert value(second["difference"]) == pytest.approx(0.15)
+
+
+def test_convergence_is_read_off_the_curve() -> None:
+    rows = rows_of([final("triplet", "default", "final", 1), final("triplet", RATIO, "final", 1)])
+    values = {1: 0.2, 2: 0.595, 3: 0.6, 4: 0.5}
+    curves = pd.DataFrame(
+        [
+            {"run_id": run, "metric": "select/recall_at_1", "epoch": e, "value": v}
+            for run in rows.trials["run_id"]
+            for e, v in values.items()
+        ]
+    )
+    row = one(make_table("convergence", Study(replace(rows, curves=curves))), protocol=RATIO)
+    assert (value(row["peak"]), value(row["peak_minus_last"])) == (0.6, pytest.approx(0.1))
+    assert (row["near"], row["best_epoch"], row["epochs"]) == (2, 3, 4)
+    assert value(row["peak_minus_chosen"]) == pytest.approx((25 - 13) / 30)  # hits of seed 1 under default, and held out
+
+
+def test_negatives_are_counted_from_the_batch_or_the_classes() -> None:
+    made = [final(loss, RATIO, "final", 1) for loss in ("triplet", "n_pair", "proxy_anchor")]
+    rows = rows_of(made)
+    rows = replace(rows, trials=rows.trials.assign(**{"train/tuple_share": [0.5, None, None]}))
+    table = make_table("side_by_side", Study(rows))
+    # 20 images of 4 classes, 5 each; n_pair has one pair of each of 10 classes; a proxy for each of 18 train classes.
+    assert [row["negatives"] for row in table.rows] == [15, 9, 17]
+    assert [row["inputs"] for row in table.rows] == [20, 20, 20]
+    assert table.rows[0]["tuple_share"] == 0.5
+
+
+def test_the_search_table_has_expected_bests_and_the_share_near_the_best(study: Study) -> None:
+    rows = study.rows
+    trials = rows.trials.assign(**{"select/best": np.where(rows.trials["trial"] == "search-1", 0.4, 0.3)})
+    row = one(make_table("search", Study(replace(rows, trials=trials))), loss="triplet", protocol=RATIO)
+    assert [value(row[name]) for name in ("published", "best_of_1", "best_of_2", "best")] == pytest.approx([0.3, 0.35, 0.4, 0.4])
+    assert row["within_a_point"] == 0.5
+
+
+def test_compute_adds_up(study: Study) -> None:
+    table = make_table("compute", study)
+    every = one(table, loss="all")
+    assert every["trials"] == len(study.rows.trials) == sum(int(str(row["trials"])) for row in table.rows[:-1])
+    assert every["epochs"] == 3 * len(study.rows.trials)
+
+
+def test_transfer_appears_once_an_audit_has_scored_the_checkpoints(study: Study) -> None:
+    rows = study.rows
+    trials = rows.trials.assign(**{"audit/recall_at_1": 0.5, "select/recall_at_1": 0.6})
+    table = make_table("transfer", Study(replace(rows, trials=trials)))
+    assert table.rows
+    assert all(cell.peeks for cell in table.cells())
+
+
+def test_train_recall_comes_from_the_kept_embeddings_of_train_classes(tmp_path: Path) -> None:
+    """Two train classes apart, one test class on top of them: by the embedding all train images are right, by the pooled features none."""
+    fc = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [1, 1]], dtype=np.float16)
+    gap = np.array([[1, 0], [0.9, 0.5], [1, 0.01], [0.9, 0.55], [0, 1]], dtype=np.float16)
+    np.savez(
+        tmp_path / "embeddings.npz", **{"0/image": np.arange(5), "0/class": np.array([0, 0, 1, 1, 25]), "0/embedding": fc, "0/pooled": gap}
+    )
+    rows = rows_of([final("triplet", "default", "final", 1)])
+    trials = rows.trials.assign(**{"test/recall_at_1": 0.25, "test/pooled_recall_at_1": 0.5})
+    fetched: list[str] = []
+
+    def fetch(run: str, name: str) -> Path:
+        fetched.append(run)
+        return tmp_path / name
+
+    row = one(make_table("generalisation", Study(StudyRows("x", trials, rows.curves, rows.queries, rows.specs, fetch))), loss="triplet")
+    assert (value(row["fc_train"]), value(row["gap_train"])) == (1.0, 0.0)
+    assert (value(row["fc_test"]), value(row["gap_test"])) == (0.25, 0.5)
+    assert value(row["fc_drop"]) == 0.75
+    assert fetched == ["triplet/default/final-1"]

@@ -1,0 +1,64 @@
+"""fairtrial report --table and fairtrial compare, as a user types them, on a real store."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from made import everything, share, store
+from typer.testing import CliRunner
+
+from study.__main__ import app
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two folders with a study of the same name each: the second has no search."""
+    folder = tmp_path_factory.mktemp("typed")
+    config = CliRunner().invoke(app, ["config", "show", "quickstart", "--name", "made"]).stdout
+    for name, made in (("one", everything()), ("two", [each for each in everything() if each.role == "final"])):
+        (folder / name / "made").mkdir(parents=True)
+        (folder / name / "made" / "config.yaml").write_text(config)
+        store(folder / name, made)
+    return folder
+
+
+def typed(*words: str | Path) -> str:
+    shown = CliRunner().invoke(app, [str(word) for word in words])
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout
+
+
+def test_a_table_is_printed_in_the_format_that_is_asked_for(studies: Path) -> None:
+    words = ["report", "made", "--studies", studies / "one", "--table", "default_vs_validation"]
+    rows = json.loads(typed(*words, "--json"))["rows"]
+    assert rows == json.loads(typed(*words, "--format", "json"))["rows"]
+    lines = list(csv.DictReader(StringIO(typed(*words, "--format", "csv"))))
+    assert [float(line["default_recall_at_1"]) for line in lines] == [row["default_recall_at_1"]["value"] for row in rows]
+    assert lines[0]["default_recall_at_1_rule"] == "best-on-test"
+    assert float(lines[0]["default_recall_at_1"]) == pytest.approx(share(4))
+    assert r"\toprule" in typed(*words, "--format", "latex")
+    assert "<table" in typed(*words, "--format", "html")
+    assert not list(studies.glob("**/report.html"))
+
+
+def test_beside_a_paper_every_row_is_kept(studies: Path) -> None:
+    shown = typed("report", "made", "--studies", studies / "one", "--table", "retrieval", "--beside", "thesis")
+    assert "0 of 6 rows have a counterpart in thesis" in shown
+
+
+def test_two_studies_are_compared_by_their_folders(studies: Path) -> None:
+    found = json.loads(typed("compare", studies / "one" / "made", studies / "two" / "made", "--json"))
+    assert "search trials 2 and 0" in found["above"][0]
+    gaps = [row["difference_recall_at_1"] for row in found["rows"]]
+    assert len(gaps) == 6
+    assert all(abs(gap["value"] if isinstance(gap, dict) else gap) < 1e-12 for gap in gaps)
+
+
+def test_a_study_is_not_compared_with_itself(studies: Path) -> None:
+    shown = CliRunner().invoke(app, ["compare", "made", "made", "--studies", str(studies / "one")])
+    assert shown.exit_code == 2
+    assert "name another one" in shown.stderr

@@ -1,0 +1,70 @@
+"""Paired tests equal their textbook form."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import wilcoxon
+
+from analysis.statistics import friedman, nemenyi, rank_groups, wilcoxon_holm
+
+VALUES = pd.DataFrame(np.random.default_rng(0).normal([0.5, 0.55, 0.7, 0.71], 0.05, (15, 4)), columns=list("abcd"))
+
+
+def test_p_values_are_scipys_with_holm_by_hand() -> None:
+    raw = {pair: wilcoxon(VALUES[pair[0]], VALUES[pair[1]], zero_method="zsplit").pvalue for pair in combinations(VALUES, 2)}
+    found, highest = wilcoxon_holm(VALUES), 0.0
+    for step, (pair, p) in enumerate(sorted(raw.items(), key=lambda item: item[1])):
+        highest = max(highest, min(1.0, p * (len(raw) - step)))
+        assert found.loc[pair] == pytest.approx(highest)
+        assert found.loc[pair[::-1]] == pytest.approx(highest)
+
+
+def test_losses_that_never_differ_have_a_p_value_of_one() -> None:
+    same = pd.DataFrame({"a": [0.1, 0.2, 0.3], "b": [0.1, 0.2, 0.3]})
+    assert wilcoxon_holm(same).loc["a", "b"] == 1
+    assert wilcoxon_holm(same.iloc[:1]).loc["a", "b"] == 1
+
+
+def test_friedman_is_its_formula() -> None:
+    result = friedman(VALUES)
+    assert result
+    blocks, losses = VALUES.shape
+    ranks = [[1 + sum(other > own for other in row) for own in row] for row in VALUES.to_numpy()]
+    sums = np.sum(ranks, axis=0)
+    assert result.statistic == pytest.approx(12 / (blocks * losses * (losses + 1)) * np.sum(sums**2) - 3 * blocks * (losses + 1))
+    assert result.mean_ranks.to_dict() == pytest.approx(dict(zip(VALUES, sums / blocks, strict=True)))
+    assert list(result.mean_ranks) == sorted(result.mean_ranks)
+
+
+def test_the_critical_difference_is_that_of_the_tables() -> None:
+    """Demsar 2006: q of 5 classifiers at 0.05 is 2.728, of 10 it is 3.164."""
+    assert nemenyi(30, 5) == pytest.approx(2.728 * np.sqrt(5 * 6 / (6 * 30)), abs=1e-3)
+    assert nemenyi(12, 10) == pytest.approx(3.164 * np.sqrt(10 * 11 / (6 * 12)), abs=1e-3)
+
+
+def test_too_few_losses_or_blocks_give_no_test() -> None:
+    assert friedman(VALUES[["a", "b"]]) is None
+    assert friedman(VALUES.iloc[:1]) is None
+    assert friedman(pd.DataFrame()) is None
+
+
+def test_cliques_are_largest_runs_that_no_pair_breaks() -> None:
+    base = VALUES["a"].to_numpy()
+    turns = np.where(np.arange(15) % 2, 0.01, -0.01)
+    result = friedman(pd.DataFrame({"one": base, "near": base + turns, "far": base - 1, "farther": base - 2}))
+    assert result
+    (clique,) = result.cliques()
+    assert sorted(clique) == ["near", "one"]
+    assert len(result.cliques(alpha=0)[0]) == 4
+
+
+def test_groups_share_a_letter_exactly_where_neighbours_cannot_be_told_apart() -> None:
+    noise = np.random.default_rng(1).normal(0, 1, (4, 4000))
+    worlds = {"first": noise[0] + 9, "second": noise[1] + 7, "third": noise[2] + 5, "last": noise[3] - 9}
+    assert rank_groups(worlds) == {"first": "a", "second": "ab", "third": "b", "last": "c"}
+    assert rank_groups({"alone": noise[0]}) == {"alone": "a"}
+    assert rank_groups({"one": noise[0], "same": noise[0]}) == {"one": "a", "same": "a"}

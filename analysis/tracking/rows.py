@@ -31,7 +31,8 @@ class StudyRows:
 
     @property
     def finals(self) -> pd.DataFrame:
-        """Final trials that finished."""
+        """Final trials that finished; of those made again after a search had grown, the last."""
         if self.trials.empty:
             return self.trials
-        return self.trials[(self.trials["phase"] == "final") & (self.trials["status"] == "FINISHED")]
+        found = self.trials[(self.trials["phase"] == "final") & (self.trials["status"] == "FINISHED")]
+        return found.drop_duplicates(["cell", "role", "seed"], keep="last")

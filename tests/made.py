@@ -119,7 +119,7 @@ def rows_of(made: list[Made]) -> StudyRows:
 
 def spec(protocol: str) -> dict[str, Any]:
     """What matters of a trial.yaml: 20 train classes, of which some are held out."""
-    held = {"default": 0, RATIO: 2, FOLDS: 10}[protocol]
+    held = {"default": 0, RATIO: 2, FOLDS: 10}.get(protocol, 5)
     split = {"train": list(range(20 - held)), "select": list(range(20 - held, 20)) or list(range(20, 26)), "test": list(range(20, 26))}
     training = {
         "batch_size": 20,

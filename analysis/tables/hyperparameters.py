@@ -44,7 +44,7 @@ def _of_cell(cell: pd.DataFrame) -> list[dict[str, Any]]:
         return []
     place = {column.name: cell[column.name].iloc[0] for column in PLACE} | {"loss": cell["loss"].iloc[0]}
     first: dict[str, Value] = next(iter(tried.loc[tried["trial"] == PUBLISHED, "setting"]), {})
-    chosen: dict[str, Value] = next(iter(final["setting"]), {})
+    chosen: dict[str, Value] = final["setting"].iloc[-1] if len(final) else {}  # made again after a search had grown: the last
     return [place | _line(str(place["loss"]), name, first.get(name), chosen.get(name)) for name in {**first, **chosen}]
 
 

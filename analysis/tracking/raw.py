@@ -50,7 +50,7 @@ def read_raw(client: MlflowClient, uri: str, study: str) -> Raw:
 
 
 def _from_database(uri: str, experiment: int) -> Raw:
-    """Five queries, however many trials there are."""
+    """Four queries and one for each metric, however many trials there are."""
     import sqlalchemy as sa
 
     engine = sa.create_engine(uri)

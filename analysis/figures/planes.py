@@ -29,7 +29,7 @@ def joint_map(plane: Plane, labels: Labels, parts: NDArray[np.str_], *, name: st
         for axis, part in zip(axes, ("train", "test"), strict=False):
             here = parts == part
             by_class(axis, plane[here], labels[here])
-            axis.set_title(f"{part} classes: {here.sum():,} images of {len(np.unique(labels[here])):,}")
+            axis.set_title(f"{part}: {here.sum():,} images, {len(np.unique(labels[here])):,} classes")
         order = [part for part in PART_COLOURS if (parts == part).any()]
         for part in order:
             here = parts == part

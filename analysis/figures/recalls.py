@@ -14,7 +14,7 @@ from analysis.figures.style import INK, PAPER, SERIES, VALIDATION, Drawing, metr
 from search_spaces import find_card
 
 COLUMNS = ["dataset", "backbone", "embedding_size", "loss", "metric", "value"]  # value: in percent
-AXES = {"embedding_size": "embedding size", "backbone": "backbone", "dataset": "dataset"}
+AXES = {"dataset": "dataset", "backbone": "backbone", "embedding_size": "embedding size"}
 
 
 def recall_frame(finals: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures.curves import MANY, place_name
@@ -17,7 +16,7 @@ from analysis.figures.search import searched
 from analysis.figures.style import COLUMNS, INK, PAPER, VALIDATION, Drawing, panels, sheet
 from search_spaces import Range, Value, find_card, text
 
-SCORES = "cividis"  # from dark to light in grey, too
+FAINT = 0.18  # the worst line; the best is opaque, so that both pages and grey print show the difference
 PUBLISHED = 0  # the number of the search trial with the published setting
 
 
@@ -29,7 +28,7 @@ def _scored(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def parallel_coordinates(trials: pd.DataFrame) -> Drawing | None:
-    """A panel per loss, an axis per parameter, a line per search trial, lighter for better; the published setting is dashed."""
+    """A panel per loss, an axis per parameter, a line per search trial, stronger for better; the published setting is dashed."""
     found = _scored(trials)
     if found.empty:
         return None
@@ -39,7 +38,7 @@ def parallel_coordinates(trials: pd.DataFrame) -> Drawing | None:
         grid = panels(figure, losses, name="parallel", x="", y="", columns=columns, sharex=False, sharey=False)
         for loss, panel in grid.items():
             _parallel(panel, found[found["loss"] == loss], loss)
-        words = "Last axis: the selection score on held-out train classes, %, lighter for better. Dashed: the published setting."
+        words = "Last axis: the selection score on held-out train classes, %, stronger for better. Dashed: the published setting."
         figure.supxlabel(words, fontsize=8.5, x=0.01, ha="left")
         return Drawing(f"parallel-{place_name(trials)}", f"Settings that the search tried for {', '.join(losses)}", figure)
 
@@ -48,11 +47,12 @@ def _parallel(panel: Axes, found: pd.DataFrame, loss: str) -> None:
     names = list(dict.fromkeys(name for setting in found["setting"] for name in setting))
     scales = [Scale.of(loss, name, [setting[name] for setting in found["setting"] if name in setting]) for name in names]
     low, high = found["score"].min(), found["score"].max()
-    shade = Normalize(low, high if high > low else low + 1)
-    heights = [[scale.place(row["setting"].get(scale.name)) for scale in scales] + [shade(row["score"])] for _, row in found.iterrows()]
-    order = np.argsort(found["score"].to_numpy(), kind="stable")  # the best on top
-    lines = LineCollection([list(enumerate(heights[i])) for i in order], cmap=SCORES, norm=shade, linewidths=1.1, alpha=0.85)
-    lines.set_array(found["score"].to_numpy()[order])
+    shares = (found["score"].to_numpy() - low) / (high - low) if high > low else np.full(len(found), 0.5)
+    heights = [[scale.place(setting.get(scale.name)) for scale in scales] for setting in found["setting"]]
+    heights = [[*height, share] for height, share in zip(heights, shares, strict=True)]
+    order = np.argsort(shares, kind="stable")  # the best on top
+    strong = FAINT + (1 - FAINT) * shares[order] ** 2
+    lines = LineCollection([list(enumerate(heights[i])) for i in order], colors=VALIDATION, linewidths=0.6 + 1.4 * strong, alpha=strong)
     lines.set_rasterized(len(found) > MANY)
     panel.add_collection(lines)
     for i in np.flatnonzero(found["number"] == PUBLISHED):
@@ -85,7 +85,7 @@ def slices(trials: pd.DataFrame) -> Drawing | None:
             _slice(panel, found[(found["loss"] == loss) & found["setting"].map(lambda setting, name=name: name in setting)], loss, name)
             panel.set_title(f"{loss}\n{name}", fontsize=8.5)
         figure.supxlabel(
-            "Diamond: the published setting. Dark to light: from the first trial to the last.", fontsize=8.5, x=0.01, ha="left"
+            "Diamond: the published setting. Faint to strong: from the first trial to the last.", fontsize=8.5, x=0.01, ha="left"
         )
         return Drawing(f"slices-{place_name(trials)}", "The score over every parameter", figure)
 
@@ -102,9 +102,11 @@ def _slice(panel: Axes, found: pd.DataFrame, loss: str, name: str) -> None:
         panel.minorticks_off()
     else:
         panel.xaxis.set_major_locator(MaxNLocator(4))
-    panel.scatter(
-        values, found["score"], c=found["number"], cmap=SCORES, s=22, edgecolors=INK, linewidths=0.4, rasterized=len(found) > MANY
-    )
+    strong = np.linspace(0.3, 1, len(found))[np.argsort(np.argsort(found["number"].to_numpy()))]
+    marks = panel.scatter(values, found["score"], c=VALIDATION, s=22, alpha=strong, linewidths=0)
+    marks.set_rasterized(len(found) > MANY)
+    if not scale.words:
+        panel.set_xlim(*scale.wide())
     first = (found["number"] == PUBLISHED).to_numpy()
     panel.plot(np.asarray(values)[first], found["score"][first], "D", color=INK, markersize=6, markeredgecolor=PAPER)
 
@@ -145,6 +147,14 @@ class Scale:
             return cls(name, words=[], ends=(card.low, card.high), log=card.log)
         log = name.startswith("training.") and min(numbers) > 0
         return cls(name, words=[], ends=(min(numbers), max(numbers)), log=log)
+
+    def wide(self) -> tuple[float, float]:
+        """Its ends, and a little more on both sides."""
+        low, high = self.ends
+        if self.log:
+            return low * (low / high) ** 0.05, high * (high / low) ** 0.05
+        edge = 0.05 * (high - low) or 0.5
+        return low - edge, high + edge
 
     def place(self, value: Value | None) -> float:
         """The middle for a value that a trial does not have, or that all share."""

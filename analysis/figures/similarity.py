@@ -26,12 +26,12 @@ def same_vs_different(found: Mapping[tuple[str, str], Nearest], *, name: str) ->
     places, parts = (list(dict.fromkeys(key[i] for key in shown)) for i in (0, 1))
     with sheet(2.9 * len(places) + 0.6, width=3.1 * len(parts) + 0.3) as figure:
         axes = figure.subplots(len(places), len(parts), squeeze=False)
-        low = min(min(each.same.min(), each.different.min()) for each in shown.values())
+        low = min(float(np.quantile(each.same, 0.001)) for each in shown.values())
         for row, place in zip(axes, places, strict=True):
             for axis, part in zip(row, parts, strict=True):
                 axis.set_visible((place, part) in shown)
                 if (place, part) in shown:
-                    _panel(axis, shown[place, part], low=float(max(-1, low - 0.03)))
+                    _panel(axis, shown[place, part], low=max(-1, low - 0.02))
                     axis.set_title(f"{place}, {part}: {100 * shown[place, part].share:.1f} % right")
         handles = [
             Line2D([], [], linestyle="", marker="o", color=VALIDATION, markersize=5, label="right: its own class is nearest"),
@@ -43,10 +43,10 @@ def same_vs_different(found: Mapping[tuple[str, str], Nearest], *, name: str) ->
 
 
 def _panel(axis: Axes, found: Nearest, *, low: float) -> None:
-    right = found.right
+    right, same, different = found.right, found.same.clip(low), found.different.clip(low)  # one in a thousand stands on the edge
     size = float(np.clip(9_000 / len(right), 2.0, 18.0))
-    dots = axis.scatter(found.same[right], found.different[right], s=size, color=VALIDATION, marker="o", alpha=0.45, linewidths=0)
-    crosses = axis.scatter(found.same[~right], found.different[~right], s=size * 1.6, color=DEFAULT, marker="x", alpha=0.6, linewidths=0.5)
+    dots = axis.scatter(same[right], different[right], s=size, color=VALIDATION, marker="o", alpha=0.45, linewidths=0)
+    crosses = axis.scatter(same[~right], different[~right], s=size * 1.6, color=DEFAULT, marker="x", alpha=0.6, linewidths=0.5)
     for cloud in (dots, crosses):
         cloud.set_rasterized(True)
     axis.plot([low, 1], [low, 1], color=INK, linewidth=0.9)

@@ -9,7 +9,7 @@ from analysis.figures.style import INK, SERIES, Drawing, metric_label, sheet
 
 METRICS = ("nmi", "f1", "recall_at_1", "r_precision", "map_at_r")
 PER_CLASS, CLASSES = 160, 3
-GAPS = (0.05, 0.1, 1.0)  # between squares of side one: nearly touching, a little apart, far apart
+GAPS = (0.06, 0.1, 1.0)  # between squares of side one: nearly touching, a little apart, far apart
 PATCH = 0.02  # the toys lie on so small a patch of the sphere that cosines order them as distances do
 
 Points = NDArray[np.float64]
@@ -37,7 +37,7 @@ def toy_scores(points: Points, labels: NDArray[np.int64]) -> dict[str, float]:
 def toy_embeddings() -> Drawing:
     """The argument of A Metric Learning Reality Check (Musgrave et al. 2020) for MAP@R."""
     found = toys()
-    with sheet(2.9) as figure:
+    with sheet(1.75) as figure:
         for axis, (points, labels) in zip(figure.subplots(1, len(found)), found, strict=True):
             for label in range(CLASSES):
                 colour, marker, _ = SERIES[label]
@@ -45,7 +45,8 @@ def toy_embeddings() -> Drawing:
             scores = toy_scores(points, labels)
             lines = [f"{metric_label(name) if name not in ('nmi', 'f1') else name.upper()}  {100 * scores[name]:.1f}" for name in METRICS]
             axis.set_title(f"{',  '.join(lines[:3])}\n{',  '.join(lines[3:])}", fontsize=8, color=INK)
-            axis.set(aspect="equal", xticks=[], yticks=[])
-            axis.set_ylim(-0.6, 1.6)
+            middle = points[:, 0].mean()
+            axis.set(aspect="equal", xticks=[], yticks=[], xlim=(middle - 2.7, middle + 2.7), ylim=(-0.2, 1.2))
+            axis.spines[:].set_visible(False)
             axis.grid(visible=False)
         return Drawing("toy-embeddings", "Three toy embeddings with their scores", figure)

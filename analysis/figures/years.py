@@ -28,7 +28,7 @@ def improvement_by_year(frame: pd.DataFrame, baseline: str = "contrastive", *, m
             colour, marker, dashes = SERIES[i % len(SERIES)]
             line = part.groupby(part["loss"].map(place))["improvement"].mean()
             axis.plot(line.index, line, color=colour, marker=marker, linestyle=dashes, linewidth=1.4, markersize=5, label=str(source))
-        names = [f"{loss}\n{year}" for loss, year in order.itertuples(index=False)]
+        names = [f"{loss}\n{int(year)}" for loss, year in order.itertuples(index=False)]
         axis.set_xticks(range(len(names)), names, rotation=45 if len(names) > 7 else 0, ha="right" if len(names) > 7 else "center")
         axis.set(ylabel=f"{metric_label(metric)} over {baseline}, %")
         figure.legend(loc="outside lower left", ncols=4)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.figures.gallery import Found, Line, gallery
 from analysis.figures.planes import joint_map, yoked_map
@@ -24,6 +26,12 @@ LAYERS = {"fc": FC, "gap": GAP}  # the embedding layer, and the features that it
 JOINT_POINTS, YOKED_POINTS = 3000, 1500  # on a page: seconds, not minutes
 QUERIES, FOUND = 5, 8  # lines of a gallery, and neighbours in each
 
+NEAR = "Every image: the cosine to the nearest of its class and to the nearest of another one; exact, in the embedding's own space."
+JOINT = "Train and test images in one t-SNE of the embedding layer. Distances between groups and the sizes of groups mean little."
+YOKED = "Test images by the embedding layer (fc) and by the features below it (gap), yoked: an image lies in about the same place in both."
+GALLERY = "Test images as queries with their nearest test images: some whose nearest is right, some whose nearest is wrong."
+
+Array = NDArray[Any]
 Pictures = list[tuple[Drawing, str]]  # with captions
 
 
@@ -41,19 +49,10 @@ def kept_of(uri: str, finals: pd.DataFrame, loss: str) -> Kept | None:
 def pictures(kept: Kept, *, cache: Path | None = None) -> Pictures:
     """Everything that one trial's embeddings show. cache: a folder where places on maps are kept, since they take a while."""
     found = [
-        (
-            similarities(kept),
-            "Every image: how near the nearest of its class is, and the nearest of another class. Exact, in the embedding's own space.",
-        ),
-        (
-            joint(kept, cache=cache),
-            "Train and test images in one t-SNE of the embedding layer. Distances between groups, and the size of a group, mean little.",
-        ),
-        (
-            yoked(kept, cache=cache),
-            "The test images by the embedding layer and by the features below it, yoked: an image lies in about the same place in both.",
-        ),
-        (shown(kept), "Test images as queries, some right, some wrong, with their nearest test images."),
+        (similarities(kept), NEAR),
+        (joint(kept, cache=cache), JOINT),
+        (yoked(kept, cache=cache), YOKED),
+        (shown(kept), GALLERY),
     ]
     return [(drawing, caption) for drawing, caption in found if drawing]
 
@@ -84,7 +83,7 @@ def yoked(kept: Kept, *, points: int = YOKED_POINTS, part: str = "test", cache: 
     return yoked_map(maps, names, own.label, boxes=boxes, title=f"{kept.name}: {part} images, yoked")
 
 
-def around(plane: Plane, labels: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def around(plane: Plane, labels: Array) -> Array:
     """The images of the three classes whose middles lie nearest to that of the most compact class: a region worth a closer look."""
     known = np.unique(labels)
     middles = np.array([np.median(plane[labels == label], axis=0) for label in known])
@@ -111,7 +110,7 @@ def shown(kept: Kept) -> Drawing | None:
     return gallery(lines, name=kept.name)
 
 
-def _images(kept: Kept) -> tuple[Callable[[int], np.ndarray], Callable[[int], str]] | None:  # type: ignore[type-arg]
+def _images(kept: Kept) -> tuple[Callable[[int], Array], Callable[[int], str]] | None:
     """What the network saw of a row's image, and the name of its class."""
     import torch
 
@@ -130,14 +129,14 @@ def _images(kept: Kept) -> tuple[Callable[[int], np.ndarray], Callable[[int], st
     images = Images(data, tuple(np.unique(kept.label).tolist()), spec.look, torch.device("cpu"))
     row_of = {int(image): row for row, image in enumerate(images.ids)}
 
-    def pixels(row: int) -> np.ndarray:  # type: ignore[type-arg]
-        found: np.ndarray = images.plain(np.array([row_of[int(kept.image[row])]]))[0].permute(1, 2, 0).numpy()  # type: ignore[type-arg]
+    def pixels(row: int) -> Array:
+        found: Array = images.plain(np.array([row_of[int(kept.image[row])]]))[0].permute(1, 2, 0).numpy()
         return found
 
     return pixels, lambda row: data.index.names[int(kept.label[row])]
 
 
-def _spread(rows: np.ndarray, count: int) -> np.ndarray:  # type: ignore[type-arg]
+def _spread(rows: Array, count: int) -> Array:
     """At most so many of them, from the first to the last."""
     return rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)] if len(rows) else rows
 
@@ -150,12 +149,11 @@ def _stem(kept: Kept) -> str:
 
 
 def _cached(folder: Path | None, name: str, make: Callable[[], list[Plane]]) -> list[Plane]:
-    file = folder / f"{name}.npz" if folder else None
+    file = folder / f"{name}.npy" if folder else None
     if file and file.exists():
-        with np.load(file, allow_pickle=False) as arrays:
-            return [arrays[key] for key in sorted(arrays.files)]
+        return list(np.load(file, allow_pickle=False))
     planes = make()
     if file:
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(file, **{f"{i:02}": plane.astype(np.float32) for i, plane in enumerate(planes)})
+        np.save(file, np.stack(planes).astype(np.float32))
     return planes

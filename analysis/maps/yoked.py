@@ -156,11 +156,12 @@ def _pulled(places: Tensor, weights: Tensor) -> Tensor:
     return solved[..., 0].permute(2, 0, 1)
 
 
-def zoom(maps: Sequence[Plane], rows: NDArray[np.int64], *, margin: float = 0.08) -> list[tuple[float, float, float, float]]:
-    """In each map the rectangle that holds nine tenths of these images: left, right, bottom, top."""
+def zoom(maps: Sequence[Plane], rows: NDArray[np.int64], *, share: float = 0.35) -> list[tuple[float, float, float, float]]:
+    """In each map a rectangle around these images, of at most this share of the map's sides: left, right, bottom, top."""
     found = []
     for plane in maps:
         low, high = np.quantile(plane[rows], (0.05, 0.95), axis=0)
-        edge = margin * np.maximum(high - low, 1e-9)
-        found.append((float(low[0] - edge[0]), float(high[0] + edge[0]), float(low[1] - edge[1]), float(high[1] + edge[1])))
+        half = np.minimum(1.15 * (high - low), share * np.ptp(plane, axis=0)) / 2 + 1e-9
+        middle = np.median(plane[rows], axis=0)
+        found.append((float(middle[0] - half[0]), float(middle[0] + half[0]), float(middle[1] - half[1]), float(middle[1] + half[1])))
     return found

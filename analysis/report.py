@@ -1,10 +1,13 @@
-"""The report: one self-contained HTML page per study; CSV and Markdown of its ranking beside it."""
+"""The report: one self-contained HTML page per study; its figures as files, and CSV and Markdown of its ranking beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +19,7 @@ from analysis import figures
 from analysis.answer import answer
 from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_frame, ranking_markdown
+from analysis.figures import Drawing
 from analysis.places import Place, places
 from analysis.readings import audited
 from analysis.tables import HONEST, METRICS, Ranking
@@ -23,6 +27,8 @@ from analysis.tracking import StudyRows, redact
 from search_spaces import Value, text
 from trainables.contract import PEEKING, PUBLISHED, Rule
 
+FIGURES, MAPS = "figures", "maps"  # folders beside the page: every figure as SVG and PNG; places on maps, which take a while to find
+PLACES_WITH_MAPS = 3  # the first ones of a page, so that it can be mailed
 OUTCOMES = ("finished", "stopped early", "diverged", "out of memory", "failed", "unfinished")
 
 
@@ -48,24 +54,59 @@ class Section:
     answer: list[str]
     unfinished: list[str]
     searched: list[Searched]
-    differences: str
-    curves: str
-    search: str
-    peeking_search: str
+    differences: Drawing | None
+    curves: Drawing | None
+    search: Drawing | None
+    peeking_search: Drawing | None
+    settings: list[Drawing]
+    transfer: Drawing | None
+    maps: list[tuple[Drawing, str]]  # with captions
+
+    def drawings(self) -> Iterator[Drawing]:
+        own = [
+            self.differences,
+            self.curves,
+            self.search,
+            self.peeking_search,
+            *self.settings,
+            self.transfer,
+            *(one for one, _ in self.maps),
+        ]
+        yield from (drawing for drawing in own if drawing)
 
 
-def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, config_yaml: str) -> Path:
-    """Write report.html, ranking.md and the CSV files into the folder; the path of the page."""
+def write_report(
+    rows: StudyRows,
+    found: Sequence[Ranking],
+    *,
+    folder: Path,
+    config_yaml: str,
+    tables: Sequence[tuple[str, str]] = (),
+    fairness: Sequence[str] = (),
+    uri: str | None = None,
+) -> Path:
+    """Write report.html, figures/, ranking.md and the CSV files into the folder; the path of the page.
+
+    tables: more tables for the page, as (title, HTML). fairness: what differs between the rows compared, a sentence each.
+    uri: the store that holds the trials' kept embeddings; without it the page has no maps.
+    """
     study, trials, curves = rows.name, rows.trials, rows.curves
     metric = (yaml.safe_load(config_yaml) or {}).get("select_metric", METRICS[0])
-    sections = []
+    sections: list[Section] = []
     for place in places(trials):
         mine = (place.dataset, place.backbone, place.embedding_size, place.protocol)
         ranking = next((r for r in found if (r.dataset, r.backbone, r.embedding_size, r.protocol) == mine), None)
-        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric))
+        maps = _maps(uri, place.trained(rows.finals), ranking, folder / MAPS) if uri and len(sections) < PLACES_WITH_MAPS else []
+        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric, maps=maps))
+    effects = _effects(rows.finals)
     page = _template().render(
         study=study,
         sections=sections,
+        effects=effects,
+        tables=tables,
+        fairness=fairness,
+        script=_script(),
+        script_hash=base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode(),
         metrics={name: figures.metric_label(name) for name in METRICS},
         selected_by=figures.metric_label(metric),
         compute=_compute(trials, curves),
@@ -82,6 +123,8 @@ def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, con
     (folder / "beside.csv").write_text(beside_frame(found).to_csv(index=False))
     _write_or_remove(folder / "decomposition.csv", decomposition_frame(found))
     (folder / "ranking.md").write_text(ranking_markdown(found))
+    for drawing in [*(one for section in sections for one in section.drawings()), *effects]:
+        drawing.save(folder / FIGURES)
     target = folder / "report.html"
     target.write_text(page, encoding="utf-8")
     return target
@@ -91,6 +134,27 @@ def _template() -> jinja2.Template:
     loader = jinja2.PackageLoader("analysis", "")
     pages = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return pages.get_template("report.html.jinja")
+
+
+def _script() -> str:
+    return files("analysis").joinpath("report.js").read_text(encoding="utf-8")
+
+
+def _maps(uri: str, finals: pd.DataFrame, ranking: Ranking | None, cache: Path) -> list[tuple[Drawing, str]]:
+    """Of the first loss of the ranking, if a trial of it kept its embeddings."""
+    if not ranking or not ranking.rows:
+        return []
+    from analysis.maps.pictures import kept_of, pictures  # torch and numba: seconds
+
+    kept = kept_of(uri, finals, ranking.rows[0].loss)
+    return pictures(kept, cache=cache) if kept else []
+
+
+def _effects(finals: pd.DataFrame) -> list[Drawing]:
+    """What embedding size, backbone and dataset change, where a study has several."""
+    frame = figures.recall_frame(finals)
+    found = [figures.recall_by(frame, axis) for axis in ("embedding_size", "backbone", "dataset") if frame[axis].nunique() > 1]
+    return [drawing for drawing in found if drawing]
 
 
 def _write_or_remove(path: Path, frame: pd.DataFrame) -> None:
@@ -104,7 +168,15 @@ def _marked(counts: dict[str, int]) -> list[str]:
     return [f"{count:,} {rule}{'*' if rule == PEEKING else ''}" for rule, count in counts.items()]
 
 
-def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, ranking: Ranking | None, metric: str) -> Section:
+def _section(
+    place: Place,
+    trials: pd.DataFrame,
+    curves: pd.DataFrame,
+    *,
+    ranking: Ranking | None,
+    metric: str,
+    maps: list[tuple[Drawing, str]],
+) -> Section:
     trained = place.trained(trials)
     searched = trained[trained["phase"] == "search"]
     mine = pd.concat([trained, place.untrained(trials)])
@@ -116,10 +188,13 @@ def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, rankin
         answer=answer(ranking, tuned=not searched["peeks"].all()),
         unfinished=[f"{row['loss']}, {row['protocol']}, {row['trial']}: {row['status'].lower()}" for _, row in stuck.iterrows()],
         searched=[found for _, cell in trained.groupby(["peeks", "loss"]) if (found := _searched(cell))],
-        differences=figures.differences(ranking) if ranking else "",
+        differences=figures.differences(ranking) if ranking else None,
         curves=figures.learning_curves(trained, curves, metric),
         search=figures.search(trained),
         peeking_search=figures.search(trained, peeks=True),
+        settings=[drawing for draw in (figures.parallel_coordinates, figures.slices) if (drawing := draw(trained))],
+        transfer=figures.validation_against_test(trained[trained["status"] == "FINISHED"]),
+        maps=maps,
     )
 
 

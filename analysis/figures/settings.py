@@ -103,7 +103,8 @@ def _slice(panel: Axes, found: pd.DataFrame, loss: str, name: str) -> None:
     else:
         panel.xaxis.set_major_locator(MaxNLocator(4))
     strong = np.linspace(0.3, 1, len(found))[np.argsort(np.argsort(found["number"].to_numpy()))]
-    marks = panel.scatter(values, found["score"], c=VALIDATION, s=22, alpha=strong, linewidths=0)
+    marks = panel.scatter(values, found["score"], c=VALIDATION, s=22, linewidths=0)
+    marks.set_alpha(strong)  # type: ignore[arg-type]
     marks.set_rasterized(len(found) > MANY)
     if not scale.words:
         panel.set_xlim(*scale.wide())

@@ -62,6 +62,10 @@ class Section:
     transfer: Drawing | None
     maps: list[tuple[Drawing, str]]  # with captions
 
+    def outcomes(self) -> list[str]:
+        """How search trials ended here."""
+        return [name for name in OUTCOMES if any(found.outcomes[name] for found in self.searched)]
+
     def drawings(self) -> Iterator[Drawing]:
         own = [
             self.differences,
@@ -112,7 +116,6 @@ def write_report(
         compute=_compute(trials, curves),
         when=_when(trials),
         origin={tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials},
-        outcomes=OUTCOMES,
         steps=STEPS,
         rules={"default": PEEKING, "validation": HONEST},
         readings=_marked(audited(folder, get_args(Rule))),

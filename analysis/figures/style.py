@@ -79,8 +79,11 @@ class Drawing:
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
         viewbox = re.search(r'viewBox="[^"]*"', text)
         assert viewbox, "matplotlib writes a viewBox"
+        share = self.figure.get_figwidth() / WIDTH  # a narrow figure stays narrow, and its letters as large as in the others
         head = f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {viewbox[0]} '
-        text = re.sub(r"<svg[^>]*>", f'{head}role="img" aria-label="{escape(self.label)}" style="{FONT}">', text, count=1)
+        text = re.sub(
+            r"<svg[^>]*>", f'{head}role="img" aria-label="{escape(self.label)}" style="{FONT}; --share: {share:.3f}">', text, count=1
+        )
         text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{escape(self.name)}-", text)
         text = text.replace("font-family: 'DejaVu Sans'; ", "")
         for colour, of_page in PAGE.items():

@@ -68,6 +68,6 @@ function offerThemes() {
   document.querySelector("header").prepend(button);
 }
 
-document.querySelectorAll("table.sortable, .more table").forEach(makeSortable);
+document.querySelectorAll("table[data-sortable], .more table").forEach(makeSortable);
 document.querySelectorAll("figure").forEach(makeZoomable);
 offerThemes();

@@ -2,7 +2,7 @@
 
 import typer
 
-from study.commands import config, data, doctor, listing, plan, report, run, train, ui
+from study.commands import config, data, doctor, export, listing, plan, report, run, train, ui
 
 app = typer.Typer(
     help="Which metric-learning loss is really better, once each one has been tuned fairly?",
@@ -16,6 +16,7 @@ app.command("plan")(plan.plan)
 app.command("train")(train.train)
 app.command("list")(listing.show)
 app.command("report")(report.report)
+app.command("export")(export.export)
 app.command("ui")(ui.ui)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")

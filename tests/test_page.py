@@ -20,7 +20,7 @@ BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrom
 # Runs in the page after its own script, and leaves what it saw where --dump-dom shows it.
 PROBE = """
 <script>
-const found = {errors: window.probeErrors, sorted: [], overlaps: []};
+const found = {errors: window.probeErrors, sorted: [], overlaps: [], labels: 0};
 const table = document.querySelector("table.ranking"), heads = [...table.tHead.rows[1].cells];
 const column = () => [...table.tBodies[0].rows].map((row) => row.cells[1].textContent.trim());
 found.sorted.push(column());
@@ -32,7 +32,9 @@ found.large = figure.classList.contains("large") && figure.getBoundingClientRect
 document.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
 found.small = !figure.classList.contains("large");
 document.querySelectorAll("figure svg").forEach((svg) => {
-  const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]).filter(([, b]) => b.width);
+  const texts = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const boxes = texts.filter(([, box]) => box.width);
+  found.labels += boxes.length;
   boxes.forEach(([one, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
     const x = Math.min(a.right, b.right) - Math.max(a.left, b.left), y = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
     if (x > 2 && y > 4) found.overlaps.push([svg.getAttribute("aria-label"), one, other]);
@@ -81,6 +83,7 @@ def test_in_a_browser_nothing_fails_and_tables_sort_and_figures_enlarge(page):
     assert up != down
     assert found["large"]
     assert found["small"]
+    assert found["labels"] > 100
     assert found["overlaps"] == []
     assert found["wide"] <= 0
     assert found["theme"].startswith("dark")

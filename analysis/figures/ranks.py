@@ -21,7 +21,7 @@ def critical_difference(
         return None
     bars = maximal(groups if groups is not None else within(mean_ranks, critical))
     half = -(-len(order) // 2)
-    with sheet(0.27 * (half + len(bars)) + 1.2 + 0.25 * bool(caveat)) as figure:
+    with sheet(0.27 * (half + len(bars)) + 1.6 + 0.3 * bool(caveat)) as figure:
         axis = figure.subplots()
         low, high = 1, max(len(order), 2, *mean_ranks.values())
         span = high - low
@@ -43,6 +43,8 @@ def critical_difference(
                 linewidth=4,
                 solid_capstyle="butt",
             )
+        for text in axis.texts:
+            text.set_in_layout(False)  # the axis has room for them on both sides
         if caveat:
             figure.supxlabel(caveat, fontsize=8, x=0.01, ha="left", wrap=True)
         return Drawing("critical-difference", f"Mean ranks of {', '.join(order)}", figure)
@@ -68,8 +70,9 @@ def _line(axis: Axes, low: float, high: float, critical: float | None) -> None:
         axis.plot([tick, tick], [0, 0.14], color=INK, linewidth=1)
         axis.text(tick, 0.25, str(tick), ha="center", va="bottom")
     if critical:
-        axis.plot([low, low + critical], [1.15, 1.15], color=INK, linewidth=1.5, marker="|", markersize=7)
-        axis.text(low + critical + 0.02 * (high - low), 1.15, f"critical difference {critical:.2f}", ha="left", va="center")
+        end = low + critical if low + critical <= high else low  # a bar beyond the last rank says no more than its number
+        axis.plot([low, end], [1.15, 1.15], color=INK, linewidth=1.5, marker="|", markersize=7)
+        axis.text(end + 0.02 * (high - low), 1.15, f"critical difference {critical:.2f}", ha="left", va="center")
 
 
 def _leader(axis: Axes, rank: float, loss: str, *, depth: float, edge: float, left: bool) -> None:

@@ -87,11 +87,13 @@ def write_report(
     config_yaml: str,
     tables: Sequence[tuple[str, str]] = (),
     fairness: Sequence[str] = (),
+    drawings: Sequence[tuple[Drawing, str]] = (),
     uri: str | None = None,
 ) -> Path:
     """Write report.html, figures/, ranking.md and the CSV files into the folder; the path of the page.
 
     tables: more tables for the page, as (title, HTML). fairness: what differs between the rows compared, a sentence each.
+    drawings: more figures with their captions, of the whole study.
     uri: the store that holds the trials' kept embeddings; without it the page has no maps.
     """
     study, trials, curves = rows.name, rows.trials, rows.curves
@@ -109,6 +111,7 @@ def write_report(
         effects=effects,
         tables=tables,
         fairness=fairness,
+        drawings=drawings,
         script=_script(),
         script_hash=base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode(),
         metrics={name: figures.metric_label(name) for name in METRICS},
@@ -126,7 +129,7 @@ def write_report(
     (folder / "beside.csv").write_text(beside_frame(found).to_csv(index=False))
     _write_or_remove(folder / "decomposition.csv", decomposition_frame(found))
     (folder / "ranking.md").write_text(ranking_markdown(found))
-    for drawing in [*(one for section in sections for one in section.drawings()), *effects]:
+    for drawing in [*(one for section in sections for one in section.drawings()), *effects, *(one for one, _ in drawings)]:
         drawing.save(folder / FIGURES)
     target = folder / "report.html"
     target.write_text(page, encoding="utf-8")

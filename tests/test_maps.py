@@ -96,6 +96,19 @@ def test_a_trial_that_kept_its_embeddings_has_all_its_pictures(tmp_path, config,
     assert len(again) == 4
 
 
+def test_models_are_yoked_on_the_images_that_all_of_them_kept(tmp_path, config):
+    from analysis.maps.pictures import _of_images, _rows, yoked_models
+
+    one = made_kept(tmp_path, config(), per_class=2)
+    other = one.take(np.random.default_rng(0).permutation(len(one))[: len(one) // 2])
+    common = _of_images(one.only("test"), [one, other])
+    assert 0 < len(common) < (one.part == "test").sum()
+    assert other.image[_rows(other, common.image)].tolist() == common.image.tolist()
+    drawing = yoked_models([one, other], points=40)
+    assert drawing
+    assert len(drawing.figure.axes) == 4
+
+
 def test_where_the_images_are_others_there_is_no_gallery(tmp_path, config):
     from dataclasses import replace
 

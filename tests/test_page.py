@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from made import everything, rows_of
 
+from analysis.figures import critical_difference
 from analysis.report import write_report
 from analysis.tables import rankings
 from analysis.tracking import StudyRows
@@ -63,8 +64,18 @@ def browse(page: Path, *options: str) -> str:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     rows = rows_of(everything())
+    ranks = critical_difference({"triplet": 1.4, "contrastive": 1.6}, 0.9)
+    assert ranks
     tables = [("Losses by year", pd.DataFrame({"loss": ["a", "b"], "year": [2020, 2006]}).to_html(index=False))]
-    return write_report(rows, rankings(rows), folder=folder, config_yaml="name: made\n", tables=tables, fairness=["crop: 224 and 227"])
+    return write_report(
+        rows,
+        rankings(rows),
+        folder=folder,
+        config_yaml="name: made\n",
+        tables=tables,
+        fairness=["crop: 224 and 227"],
+        drawings=[(ranks, "Ranks of a made study.")],
+    )
 
 
 def test_in_a_browser_nothing_fails_and_tables_sort_and_figures_enlarge(page):
@@ -104,6 +115,7 @@ def test_what_stands_beside_is_on_the_page(page):
     text = page.read_text(encoding="utf-8")
     assert "<h3>Losses by year</h3>" in text
     assert "crop: 224 and 227" in text
+    assert "Ranks of a made study." in text
     names = {path.name for path in (page.parent / "figures").iterdir()}
     assert {name.rpartition(".")[2] for name in names} == {"svg", "png"}
     assert len({name.rpartition(".")[0] for name in names}) == len(names) / 2 >= text.count("<figure>") - 1

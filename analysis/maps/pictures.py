@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,30 @@ def yoked(kept: Kept, *, points: int = YOKED_POINTS, part: str = "test", cache: 
     maps = _cached(cache, f"yoked-{part}-{points}-{_stem(kept)}", lambda: list(yoked_tsne(units).maps))
     boxes = zoom(maps, around(maps[0], own.label))
     return yoked_map(maps, names, own.label, boxes=boxes, title=f"{kept.name}: {part} images, yoked")
+
+
+def yoked_models(models: Sequence[Kept], *, points: int = YOKED_POINTS, layer: str = "fc") -> Drawing | None:
+    """The same layer of several models, on the test images that all of them kept."""
+    from analysis.maps.yoked import yoked_tsne, zoom
+
+    common = whole_classes(_of_images(models[0].only("test"), models), points)
+    if not len(common):
+        return None
+    same = [model.take(_rows(model, common.image)) for model in models]
+    maps = yoked_tsne([each.units(LAYERS[layer]) for each in same]).maps
+    title = f"{layer}: test images by {len(models)} models, yoked"
+    return yoked_map(maps, [model.name for model in models], common.label, boxes=zoom(maps, around(maps[0], common.label)), title=title)
+
+
+def _of_images(kept: Kept, models: Sequence[Kept]) -> Kept:
+    """Only images that all models kept."""
+    return kept.take(np.flatnonzero(np.all([np.isin(kept.image, model.image) for model in models], axis=0)))
+
+
+def _rows(kept: Kept, images: Array) -> Array:
+    """Where these images stand, in their order."""
+    order = np.argsort(kept.image, kind="stable")
+    return order[np.searchsorted(kept.image, images, sorter=order)]
 
 
 def around(plane: Plane, labels: Array) -> Array:

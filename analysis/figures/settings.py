@@ -16,7 +16,7 @@ from analysis.figures.search import searched
 from analysis.figures.style import COLUMNS, INK, PAPER, VALIDATION, Drawing, panels, sheet
 from search_spaces import Range, Value, find_card, text
 
-FAINT = 0.18  # the worst line; the best is opaque, so that both pages and grey print show the difference
+FAINT = 0.3  # the worst line; the best is opaque, so that both pages and grey print show the difference
 PUBLISHED = 0  # the number of the search trial with the published setting
 
 

@@ -1,10 +1,13 @@
-"""The report: one self-contained HTML page per study; CSV and Markdown of its ranking beside it."""
+"""The report: one self-contained HTML page per study; its figures as files, and CSV and Markdown of its ranking beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +19,7 @@ from analysis import figures
 from analysis.answer import answer
 from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_frame, ranking_markdown
+from analysis.figures import Drawing
 from analysis.places import Place, places
 from analysis.readings import audited
 from analysis.tables import HONEST, METRICS, Ranking
@@ -23,6 +27,8 @@ from analysis.tracking import StudyRows, redact
 from search_spaces import Value, text
 from trainables.contract import PEEKING, PUBLISHED, Rule
 
+FIGURES, MAPS = "figures", "maps"  # folders beside the page: every figure as SVG and PNG; places on maps, which take a while to find
+PLACES_WITH_MAPS = 3  # the first ones of a page, so that it can be mailed
 OUTCOMES = ("finished", "stopped early", "diverged", "out of memory", "failed", "unfinished")
 
 
@@ -48,33 +54,75 @@ class Section:
     answer: list[str]
     unfinished: list[str]
     searched: list[Searched]
-    differences: str
-    curves: str
-    search: str
-    peeking_search: str
+    differences: Drawing | None
+    curves: Drawing | None
+    search: Drawing | None
+    peeking_search: Drawing | None
+    settings: list[Drawing]
+    transfer: Drawing | None
+    maps: list[tuple[Drawing, str]]  # with captions
     default_in: str  # the section that has the default setup's curves and search, if it is another
 
+    def outcomes(self) -> list[str]:
+        """How search trials ended here."""
+        return [name for name in OUTCOMES if any(found.outcomes[name] for found in self.searched)]
 
-def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, config_yaml: str) -> Path:
-    """Write report.html, ranking.md and the CSV files into the folder; the path of the page."""
+    def drawings(self) -> Iterator[Drawing]:
+        own = [
+            self.differences,
+            self.curves,
+            self.search,
+            self.peeking_search,
+            *self.settings,
+            self.transfer,
+            *(one for one, _ in self.maps),
+        ]
+        yield from (drawing for drawing in own if drawing)
+
+
+def write_report(
+    rows: StudyRows,
+    found: Sequence[Ranking],
+    *,
+    folder: Path,
+    config_yaml: str,
+    tables: Sequence[tuple[str, str]] = (),
+    fairness: Sequence[str] = (),
+    drawings: Sequence[tuple[Drawing, str]] = (),
+    uri: str | None = None,
+) -> Path:
+    """Write report.html, figures/, ranking.md and the CSV files into the folder; the path of the page.
+
+    tables: more tables for the page, as (title, HTML). fairness: what differs between the rows compared, a sentence each.
+    drawings: more figures with their captions, of the whole study.
+    uri: the store that holds the trials' kept embeddings; without it the page has no maps.
+    """
     study, trials, curves = rows.name, rows.trials, rows.curves
     metric = (yaml.safe_load(config_yaml) or {}).get("select_metric", METRICS[0])
-    sections = []
+    sections: list[Section] = []
     first: dict[tuple[str, str, int], str] = {}  # the section in which the default setup's curves stand, which several are joined by
     for place in places(trials):
         title = first.setdefault((place.dataset, place.backbone, place.embedding_size), place.title)
         mine = (place.dataset, place.backbone, place.embedding_size, place.protocol)
         ranking = next((r for r in found if (r.dataset, r.backbone, r.embedding_size, r.protocol) == mine), None)
-        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric, default_in="" if title == place.title else title))
+        maps = _maps(uri, place.trained(rows.finals), ranking, folder / MAPS) if uri and len(sections) < PLACES_WITH_MAPS else []
+        shown_in = "" if title == place.title else title
+        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric, maps=maps, default_in=shown_in))
+    effects = _effects(rows.finals)
     page = _template().render(
         study=study,
         sections=sections,
+        effects=effects,
+        tables=tables,
+        fairness=fairness,
+        drawings=drawings,
+        script=_script(),
+        script_hash=base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode(),
         metrics={name: figures.metric_label(name) for name in METRICS},
         selected_by=figures.metric_label(metric),
         compute=_compute(trials, curves),
         when=_when(trials),
         origin={tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials},
-        outcomes=OUTCOMES,
         steps=STEPS,
         rules={"default": PEEKING, "validation": HONEST},
         readings=_marked(audited(folder, get_args(Rule))),
@@ -85,6 +133,8 @@ def write_report(rows: StudyRows, found: Sequence[Ranking], *, folder: Path, con
     (folder / "beside.csv").write_text(beside_frame(found).to_csv(index=False))
     _write_or_remove(folder / "decomposition.csv", decomposition_frame(found))
     (folder / "ranking.md").write_text(ranking_markdown(found))
+    for drawing in [*(one for section in sections for one in section.drawings()), *effects, *(one for one, _ in drawings)]:
+        drawing.save(folder / FIGURES)
     target = folder / "report.html"
     target.write_text(page, encoding="utf-8")
     return target
@@ -94,6 +144,27 @@ def _template() -> jinja2.Template:
     loader = jinja2.PackageLoader("analysis", "")
     pages = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return pages.get_template("report.html.jinja")
+
+
+def _script() -> str:
+    return files("analysis").joinpath("report.js").read_text(encoding="utf-8")
+
+
+def _maps(uri: str, finals: pd.DataFrame, ranking: Ranking | None, cache: Path) -> list[tuple[Drawing, str]]:
+    """Of the first loss of the ranking, if a trial of it kept its embeddings."""
+    if not ranking or not ranking.rows:
+        return []
+    from analysis.maps.pictures import kept_of, pictures  # torch and numba: seconds
+
+    kept = kept_of(uri, finals, ranking.rows[0].loss)
+    return pictures(kept, cache=cache) if kept else []
+
+
+def _effects(finals: pd.DataFrame) -> list[Drawing]:
+    """What embedding size, backbone and dataset change, where a study has several."""
+    frame = figures.recall_frame(finals)
+    found = [figures.recall_by(frame, axis) for axis in ("embedding_size", "backbone", "dataset") if frame[axis].nunique() > 1]
+    return [drawing for drawing in found if drawing]
 
 
 def _write_or_remove(path: Path, frame: pd.DataFrame) -> None:
@@ -107,7 +178,16 @@ def _marked(counts: dict[str, int]) -> list[str]:
     return [f"{count:,} {rule}{'*' if rule == PEEKING else ''}" for rule, count in counts.items()]
 
 
-def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, ranking: Ranking | None, metric: str, default_in: str) -> Section:
+def _section(
+    place: Place,
+    trials: pd.DataFrame,
+    curves: pd.DataFrame,
+    *,
+    ranking: Ranking | None,
+    metric: str,
+    maps: list[tuple[Drawing, str]],
+    default_in: str,
+) -> Section:
     trained = place.trained(trials)
     shown = trained[~trained["peeks"]] if default_in else trained
     searched = trained[trained["phase"] == "search"]
@@ -120,10 +200,13 @@ def _section(place: Place, trials: pd.DataFrame, curves: pd.DataFrame, *, rankin
         answer=answer(ranking, tuned=not searched["peeks"].all()),
         unfinished=[f"{row['loss']}, {row['protocol']}, {row['trial']}: {row['status'].lower()}" for _, row in stuck.iterrows()],
         searched=[found for _, cell in shown.groupby(["peeks", "loss"]) if (found := _searched(cell))],
-        differences=figures.differences(ranking) if ranking else "",
+        differences=figures.differences(ranking) if ranking else None,
         curves=figures.learning_curves(shown, curves, metric),
         search=figures.search(shown),
         peeking_search=figures.search(shown, peeks=True),
+        settings=[drawing for draw in (figures.parallel_coordinates, figures.slices) if (drawing := draw(trained))],
+        transfer=figures.validation_against_test(trained[trained["status"] == "FINISHED"]),
+        maps=maps,
         default_in=default_in if trained["peeks"].any() else "",
     )
 

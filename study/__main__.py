@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from study.commands import compare, config, data, doctor, ending, listing, plan, report, run, status, train, ui
+from study.commands import compare, config, data, doctor, ending, export, listing, plan, report, run, status, train, ui
 
 if "RAY_ADDRESS" not in os.environ:  # Ray will be ours: it listens on this machine's loopback alone, as it does on a Mac
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -42,6 +42,7 @@ app.command("stop")(ending.stop)
 app.command("cancel")(ending.cancel)
 app.command("delete")(ending.delete)
 app.command("reap")(ending.reap)
+app.command("export")(export.export)
 app.command("ui")(ui.ui)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")

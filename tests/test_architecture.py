@@ -23,7 +23,9 @@ DOORS = {
         *(f"trainables/{name}.py" for name in ("slot", "group")),
         *(f"study/{name}.py" for name in ("commands/doctor", "run", "room", "nodes", "recorder", "search", "stopping", "strategies")),
     ],
-    "matplotlib": ["analysis/figures.py", "analysis/sheet.py"],
+    "matplotlib": ["analysis/figures/", "analysis/sheet.py"],
+    "openTSNE": ["analysis/maps/"],
+    "umap": ["analysis/maps/plane.py"],
     "jinja2": ["analysis/report.py"],
     "pydantic": ["study/config.py", "study/keys.py"],
 }

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from analysis.figures import _chosen, differences, learning_curves, metric_label, search
+from analysis.figures import Drawing, differences, learning_curves, metric_label, search
+from analysis.figures.curves import _chosen
 from analysis.tables import Number, Ranking, RankingRow
 
 LOSSES = ("contrastive", "triplet", "proxy_anchor")
@@ -56,12 +57,19 @@ def ranking(*, default: bool = True, validation: bool = True) -> Ranking:
     return Ranking("sketches", "tiny", 16, rows, {"raw pixels": side(True, "untrained")})
 
 
-def panels(svg: str) -> list[str]:
-    return [found for part in ElementTree.fromstring(svg).iter() if "panel-" in (found := part.get("id", ""))]
+def inline(drawing: Drawing | None) -> str:
+    assert drawing
+    return drawing.inline()
 
 
-def text(svg: str) -> str:
-    return " ".join("".join(part.itertext()) for part in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
+def panels(drawing: Drawing | None) -> list[str]:
+    assert drawing
+    return [found for part in ElementTree.fromstring(drawing.inline()).iter() if "panel-" in (found := part.get("id", ""))]
+
+
+def text(drawing: Drawing | None) -> str:
+    assert drawing
+    return " ".join("".join(part.itertext()) for part in ElementTree.fromstring(drawing.inline()).iter("{http://www.w3.org/2000/svg}text"))
 
 
 def test_learning_curves_have_one_panel_per_loss_and_protocol():
@@ -72,11 +80,11 @@ def test_learning_curves_have_one_panel_per_loss_and_protocol():
 
 def test_only_a_losss_own_trials_are_in_its_curve():
     trials = study()
-    alone = learning_curves(trials, curves_of(trials), "recall_at_1")
+    alone = inline(learning_curves(trials, curves_of(trials), "recall_at_1"))
     beside = pd.DataFrame([trial(loss, "fixed_validation", name) for loss in LOSSES for name in ("published-0", "refit-0")])
     high = curves_of(beside).assign(value=0.9)
     more = pd.concat([trials, beside])
-    assert learning_curves(more, pd.concat([curves_of(trials), high]), "recall_at_1") == alone
+    assert inline(learning_curves(more, pd.concat([curves_of(trials), high]), "recall_at_1")) == alone
 
 
 @pytest.mark.parametrize(("chosen", "marked"), [(1.0, 1), (1.4, 1), (1.75, 2), (2.5, 2), (3.0, 3)])
@@ -98,11 +106,11 @@ def test_curves_over_folds_say_that_they_are_means():
 
 def test_a_search_with_test_feedback_is_never_drawn_among_the_others():
     trials = study()
-    honest = search(trials)
-    assert search(trials, peeks=True) == ""
+    honest = inline(search(trials))
+    assert search(trials, peeks=True) is None
     peeking = pd.DataFrame([trial("triplet", "default", f"search-{i}") for i in range(2)])
     both = pd.concat([trials, peeking], ignore_index=True)
-    assert search(both) == honest
+    assert inline(search(both)) == honest
     assert "test score*, %" in text(search(both, peeks=True))
     assert len(panels(search(both, peeks=True))) == 1
 
@@ -144,17 +152,18 @@ def test_trials_without_scores_are_drawn_too():
 
 def test_without_trials_there_is_no_figure():
     nothing = pd.DataFrame()
-    assert learning_curves(nothing, curves_of(study()), "recall_at_1") == search(nothing) == ""
+    assert learning_curves(nothing, curves_of(study()), "recall_at_1") is None
+    assert search(nothing) is None
     finals = study().query("phase == 'final'")
-    assert search(finals) == ""
-    assert learning_curves(finals, curves_of(finals), "map_at_r") == ""
+    assert search(finals) is None
+    assert learning_curves(finals, curves_of(finals), "map_at_r") is None
 
 
 def test_a_figure_takes_the_colours_of_its_page_and_is_the_same_each_time():
-    svg = search(study())
+    svg = inline(search(study()))
     assert "currentColor" in svg
     assert "#010101" not in svg
-    assert svg == search(study())
+    assert svg == inline(search(study()))
 
 
 def test_metrics_have_the_names_that_people_print():

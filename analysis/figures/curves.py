@@ -1,0 +1,102 @@
+"""Learning curves: every loss and protocol, search trials faint, final trials with their chosen epochs."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.figures.style import COLUMNS, DEFAULT, INK, PAPER, VALIDATION, Drawing, metric_label, panels, sheet
+from analysis.places import AXES
+from trainables.contract import UNTRAINED
+
+MANY = 40  # search trials of a panel; more of them are a picture inside the vectors, or a page would weigh megabytes
+
+
+def learning_curves(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> Drawing | None:
+    """A row of panels per protocol, each with its own scale, and a panel per loss; None if nothing was trained."""
+    points = _points(trials, curves, f"select/{metric}")
+    if points.empty:
+        return None
+    losses = list(points["loss"].unique())
+    protocols = list(points.sort_values("peeks", ascending=False, kind="stable")["protocol"].unique())
+    rows = -(-len(losses) // COLUMNS)
+    with sheet(len(protocols) * (0.45 + 1.6 * rows) + 0.7) as figure:
+        parts = figure.subfigures(len(protocols), 1, squeeze=False, hspace=0.06)[:, 0]
+        for part, protocol in zip(parts, protocols, strict=True):
+            mine = points[points["protocol"] == protocol]
+            peeks = bool(mine["peeks"].iloc[0])
+            part.suptitle(_scored_on(peeks, int(mine["folds"].max())), x=0.005, ha="left", fontsize=9.5, fontweight="bold")
+            for loss, panel in panels(part, losses, name=f"curves-{protocol}", x="epoch", y=f"{metric_label(metric)}, %").items():
+                _curve_panel(panel, mine[mine["loss"] == loss], DEFAULT if peeks else VALIDATION, "--" if peeks else "-")
+        figure.legend(handles=_curve_legend(points), loc="outside lower left", ncols=3)
+        return Drawing(f"curves-{place_name(trials)}", f"Learning curves of {', '.join(losses)}", figure)
+
+
+def _points(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """One row per trial and epoch, in percent, with what the trial was; losses in alphabetical order, as in every figure.
+
+    Only search trials and those of a loss's own number: a published setting has another curve, and a refit none.
+    """
+    if trials.empty or curves.empty:
+        return pd.DataFrame()
+    drawn = trials[(trials["rule"] != UNTRAINED) & trials["role"].isin(["search", "final"])]
+    about = drawn.reindex(columns=["run_id", "loss", "protocol", "phase", "peeks", "folds", "chosen_epoch"])
+    points = curves[curves["metric"] == metric].dropna(subset=["value"]).merge(about, on="run_id")
+    return points.assign(value=100 * points["value"]).sort_values(["loss", "run_id", "epoch"], ignore_index=True)
+
+
+def _curve_panel(panel: Axes, points: pd.DataFrame, colour: str, dashes: str) -> None:
+    searched = [trial[["epoch", "value"]].to_numpy() for _, trial in points[points["phase"] == "search"].groupby("run_id")]
+    lines = LineCollection([line for line in searched if len(line) > 1], colors=colour, alpha=0.35, linewidths=0.7)
+    lines.set_rasterized(len(searched) > MANY)
+    panel.add_collection(lines)
+    short = [line[0] for line in searched if len(line) == 1]
+    panel.plot(*zip(*short, strict=True) if short else ([], []), ".", color=colour, alpha=0.35, rasterized=len(short) > MANY)
+    panel.autoscale_view()
+    final = points[points["phase"] == "final"]
+    if final.empty:
+        return
+    by_epoch = final.groupby("epoch")["value"].agg(["mean", "min", "max"])
+    panel.fill_between(by_epoch.index, by_epoch["min"], by_epoch["max"], color=colour, alpha=0.22, linewidth=0)
+    panel.plot(by_epoch.index, by_epoch["mean"], color=colour, linestyle=dashes, linewidth=1.8)
+    chosen = _chosen(final)
+    panel.plot(chosen["epoch"], chosen["value"], "o", color=colour, markersize=4.5, markerfacecolor=PAPER, markeredgewidth=1.2)
+
+
+def _chosen(final: pd.DataFrame) -> pd.DataFrame:
+    """The point of each trial that is nearest to its chosen epoch: over several folds that is a mean and may lie between two."""
+    away = (final["epoch"] - final["chosen_epoch"]).abs().dropna()
+    return final.loc[away.groupby(final["run_id"]).idxmin()]
+
+
+def _scored_on(peeks: bool, folds: int) -> str:
+    if peeks:
+        return "Default setup*: every epoch scored on the test classes (peeks)"
+    mean = f", mean of {folds} folds" if folds > 1 else ""
+    return f"Validation setup: scored on held-out train classes{mean}; fewer classes, another scale"
+
+
+def _curve_legend(points: pd.DataFrame) -> list[Line2D | Patch]:
+    handles: list[Line2D | Patch] = []
+    chosen = "epoch chosen, one per seed" + (" (nearest to the folds' mean)" if points["folds"].max() > 1 else "")
+    if points["peeks"].any():
+        handles.append(
+            Line2D([], [], color=DEFAULT, linestyle="--", linewidth=1.8, label="default setup*: peeks at test classes, mean of seeds")
+        )
+    if not points["peeks"].all():
+        handles.append(Line2D([], [], color=VALIDATION, linewidth=1.8, label="validation setup, mean of seeds"))
+    handles.append(Patch(color=INK, alpha=0.22, linewidth=0, label="lowest to highest seed"))
+    handles.append(Line2D([], [], color=INK, linestyle="", marker="o", markerfacecolor=PAPER, markersize=4.5, label=chosen))
+    if (points["phase"] == "search").any():
+        handles.append(Line2D([], [], color=VALIDATION, alpha=0.45, linewidth=0.7, label="search trial"))
+    return handles
+
+
+def place_name(trials: pd.DataFrame) -> str:
+    """Names a figure on a page that has several."""
+    trained = trials[trials["rule"] != UNTRAINED]
+    first, honest = trained.iloc[0], trained.loc[~trained["peeks"], "protocol"].unique()
+    return "-".join([*(str(first[axis]) for axis in AXES), *honest])

@@ -1,0 +1,81 @@
+"""The critical-difference diagram: mean ranks on a line, and bars over losses that cannot be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+from analysis.figures.style import INK, VALIDATION, Drawing, sheet
+
+
+def critical_difference(
+    mean_ranks: Mapping[str, float], critical: float | None = None, *, groups: Sequence[Sequence[str]] | None = None, caveat: str = ""
+) -> Drawing | None:
+    """Losses by mean rank, the best on the left (Demsar 2006). groups: who cannot be told apart; without them, ranks within `critical`.
+
+    The line and the ranks are drawn as they are given; caveat: stands below, because settings of one dataset are no independent datasets.
+    """
+    order = sorted(mean_ranks, key=lambda loss: mean_ranks[loss])
+    if not order:
+        return None
+    bars = maximal(groups if groups is not None else within(mean_ranks, critical))
+    half = -(-len(order) // 2)
+    with sheet(0.27 * (half + len(bars)) + 1.6 + 0.3 * bool(caveat)) as figure:
+        axis = figure.subplots()
+        low, high = 1, max(len(order), 2, *mean_ranks.values())
+        span = high - low
+        axis.set(xlim=(low - 0.42 * span, high + 0.42 * span), ylim=(-(half + 0.55 + 0.5 * len(bars)), 1.6 if critical else 1.0))
+        axis.axis("off")
+        _line(axis, low, high, critical)
+        top = -0.15 - 0.5 * len(bars)
+        for i, loss in enumerate(order):
+            left = i < half
+            depth = top - (i if left else len(order) - 1 - i) - 0.35
+            _leader(axis, mean_ranks[loss], loss, depth=depth, edge=low - 0.03 * span if left else high + 0.03 * span, left=left)
+        for i, group in enumerate(bars):
+            ranks, over = [mean_ranks[loss] for loss in group], 0.012 * span
+            ends = [min(ranks) - over, max(ranks) + over]
+            axis.plot(
+                ends,
+                [-0.3 - 0.5 * i] * 2,
+                color=VALIDATION,
+                linewidth=4,
+                solid_capstyle="butt",
+            )
+        for text in axis.texts:
+            text.set_in_layout(False)  # the axis has room for them on both sides
+        if caveat:
+            figure.supxlabel(caveat, fontsize=8, x=0.01, ha="left", wrap=True)
+        return Drawing("critical-difference", f"Mean ranks of {', '.join(order)}", figure)
+
+
+def within(mean_ranks: Mapping[str, float], critical: float | None) -> list[list[str]]:
+    """From each loss on, those whose mean rank is less than the critical difference away."""
+    order = sorted(mean_ranks, key=lambda loss: mean_ranks[loss])
+    if critical is None:
+        return []
+    return [[other for other in order[i:] if mean_ranks[other] - mean_ranks[loss] < critical] for i, loss in enumerate(order)]
+
+
+def maximal(groups: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Groups of two or more that lie in no other."""
+    sets = list(dict.fromkeys(frozenset(group) for group in groups if len(group) > 1))
+    return [sorted(group) for group in sets if not any(group < other for other in sets)]
+
+
+def _line(axis: Axes, low: float, high: float, critical: float | None) -> None:
+    axis.plot([low, high], [0, 0], color=INK, linewidth=1)
+    for tick in range(int(low), int(high) + 1):
+        axis.plot([tick, tick], [0, 0.14], color=INK, linewidth=1)
+        axis.text(tick, 0.25, str(tick), ha="center", va="bottom")
+    if critical:
+        end = low + critical if low + critical <= high else low  # a bar beyond the last rank says no more than its number
+        axis.plot([low, end], [1.15, 1.15], color=INK, linewidth=1.5, marker="|", markersize=7)
+        axis.text(end + 0.02 * (high - low), 1.15, f"critical difference {critical:.2f}", ha="left", va="center")
+
+
+def _leader(axis: Axes, rank: float, loss: str, *, depth: float, edge: float, left: bool) -> None:
+    axis.plot([rank, rank, edge], [0, depth, depth], color=INK, linewidth=0.8)
+    name = f"{loss}  {rank:.2f} " if left else f" {rank:.2f}  {loss}"
+    axis.text(edge, depth, name, ha="right" if left else "left", va="center")

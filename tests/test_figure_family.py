@@ -1,0 +1,268 @@
+"""Every figure works on any study, says what it shows, and shows the numbers that it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from made import everything, rows_of
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+from PIL import Image
+
+from analysis import figures
+from analysis.figures import Drawing
+from analysis.figures.gallery import Found, Line
+from analysis.figures.ranks import maximal, within
+from analysis.figures.settings import Scale
+from analysis.figures.toys import toy_scores, toys
+from analysis.figures.years import relative_improvement
+from analysis.maps.nearest import Nearest
+from analysis.tables import rankings
+from analysis.tracking import StudyRows
+
+# Thesis table 11, as totals over its 12 settings.
+TOTALS = {
+    "proxy_anchor": 12, "soft_triple": 38, "multi_similarity": 51, "contrastive": 52, "lifted_structure": 54,
+    "margin": 70, "arcface": 79, "proxy_nca": 81, "triplet": 103, "n_pair": 120,
+}  # fmt: skip
+MEAN_RANKS = {loss: total / 12 for loss, total in TOTALS.items()}
+NONE = np.zeros(0, dtype=np.float32)
+OF_A_STUDY: dict[str, Callable[[StudyRows], Drawing | None]] = {
+    "curves": lambda rows: figures.learning_curves(rows.trials, rows.curves, "recall_at_1"),
+    "search": lambda rows: figures.search(rows.trials),
+    "parallel_coordinates": lambda rows: figures.parallel_coordinates(rows.trials),
+    "slices": lambda rows: figures.slices(rows.trials),
+    "recall_by_loss": lambda rows: figures.recall_by_loss(figures.recall_frame(rows.finals)),
+    "recall_by_size": lambda rows: figures.recall_by(figures.recall_frame(rows.finals), "embedding_size"),
+    "recall_by_backbone": lambda rows: figures.recall_by(figures.recall_frame(rows.finals), "backbone"),
+    "validation_against_test": lambda rows: figures.validation_against_test(rows.finals),
+    "differences": lambda rows: next((figures.differences(one) for one in rankings(rows)), None),
+}
+
+
+def a_nearest(count: int) -> Nearest:
+    rng = np.random.default_rng(count)
+    return Nearest(rng.random(count).astype(np.float32), rng.random(count).astype(np.float32))
+
+
+def a_map(count: int) -> Drawing | None:
+    rng = np.random.default_rng(0)
+    parts = np.array(["train", "test"])[np.arange(count) % 2]
+    return figures.joint_map(rng.normal(size=(count, 2)), np.arange(count) % 9, parts, name="triplet, default")
+
+
+def a_yoked(count: int) -> Drawing | None:
+    planes = [np.random.default_rng(i).normal(size=(count, 2)) for i in (0, 1)]
+    return figures.yoked_map(planes, ["fc", "gap"], np.arange(count) % 9, boxes=[(-1, 1, -1, 1)] * 2 if count else ())
+
+
+def a_gallery(count: int) -> Drawing | None:
+    tile = np.full((28, 28, 1), 99, dtype=np.uint8)
+    line = Line(Found(tile, "a_class_with_a_long_name"), tuple(Found(tile, "dog", right=i % 2 == 0) for i in range(6)))
+    return figures.gallery([line] * count, name="triplet, default")
+
+
+def an_importance(count: int) -> Drawing | None:
+    return figures.importance(pd.DataFrame({"loss": "triplet", "parameter": [f"name_of_{i}" for i in range(count)], "importance": 0.5}))
+
+
+def improvement(count: int) -> Drawing | None:
+    frame = pd.DataFrame({"source": "s", "loss": [*TOTALS][:count], "year": [2010 + i for i in range(count)], "value": 50.0})
+    return figures.improvement_by_year(frame, "proxy_anchor")
+
+
+OF_PLAIN_DATA: dict[str, Callable[[int], Drawing | None]] = {
+    "critical_difference": lambda n: figures.critical_difference(dict(list(MEAN_RANKS.items())[:n]), 3.91, caveat="One dataset."),
+    "importance": an_importance,
+    "improvement_by_year": improvement,
+    "joint_map": a_map,
+    "yoked_map": a_yoked,
+    "same_vs_different": lambda n: figures.same_vs_different({("fc", "train"): a_nearest(n), ("fc", "test"): a_nearest(n)}, name="x"),
+    "gallery": a_gallery,
+}
+
+
+def words(drawing: Drawing | None) -> list[str]:
+    assert drawing
+    return ["".join(part.itertext()) for part in ElementTree.fromstring(drawing.inline()).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def overlaps(drawing: Drawing) -> list[tuple[str, str]]:
+    """Pairs of texts that lie on each other."""
+    canvas = FigureCanvasAgg(drawing.figure)
+    canvas.draw()
+    found = []
+    ticks = {label for axis in _axes(drawing) for tick in axis.get_major_ticks() for label in (tick.label1, tick.label2)}
+    drawn = {tick.label1 for axis in _axes(drawing) for tick in axis._update_ticks()}  # the others lie outside of the axis's range
+    texts = [text for text in drawing.figure.findobj(Text) if text not in ticks or text in drawn]
+    shown = [text for text in texts if text.get_visible() and text.get_text().strip() and (text.axes is None or text.axes.get_visible())]
+    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown if not text.get_rotation()]
+    for (one, a), (other, b) in combinations(boxes, 2):
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 2 and min(a.y1, b.y1) - max(a.y0, b.y0) > 3:
+            found.append((one, other))
+    return found
+
+
+def _axes(drawing: Drawing) -> list[Axis]:
+    return [axis for axes in drawing.figure.findobj(Axes) if axes.get_visible() and axes.axison for axis in (axes.xaxis, axes.yaxis)]
+
+
+def full() -> StudyRows:
+    rows = rows_of(everything())
+    numbers = {"test/recall_at_1": 0.4, "test/recall_at_2": 0.5, "test/map_at_r": 0.2}
+    return replace(rows, trials=rows.trials.assign(**numbers))
+
+
+def failed() -> StudyRows:
+    """Every second trial failed before it had a score, a chosen epoch or a setting."""
+    rows = full()
+    lost = rows.trials.index % 2 == 1
+    trials = rows.trials.copy()
+    trials.loc[lost, ["select/best", "chosen_epoch", "test/recall_at_1", "test/recall_at_2", "test/map_at_r"]] = np.nan
+    trials.loc[lost, ["status", "outcome"]] = ["FAILED", "failed"]
+    trials["setting"] = [{} if gone else setting for gone, setting in zip(lost, trials["setting"], strict=True)]
+    runs = set(trials.loc[lost, "run_id"])
+    return StudyRows("failed", trials, rows.curves[~rows.curves["run_id"].isin(runs)], rows.queries[~rows.queries["run_id"].isin(runs)])
+
+
+def one_row(role: str) -> StudyRows:
+    rows = full()
+    trials = rows.trials[(rows.trials["role"] == role) & ~rows.trials["peeks"]].head(1)
+    return StudyRows(
+        "one",
+        trials,
+        rows.curves[rows.curves["run_id"].isin(trials["run_id"])],
+        rows.queries[rows.queries["run_id"].isin(trials["run_id"])],
+    )
+
+
+@pytest.mark.parametrize("name", sorted(OF_A_STUDY))
+def test_a_figure_of_a_study_works_on_an_empty_a_one_row_and_a_partly_failed_one(name):
+    draw = OF_A_STUDY[name]
+    nothing = StudyRows("empty", pd.DataFrame(), pd.DataFrame(), pd.DataFrame(columns=["run_id", "fold", "rule", "class"]))
+    assert draw(nothing) is None
+    drawn = [draw(one_row("search")), draw(one_row("final")), draw(failed()), draw(full())]
+    assert any(drawn[:2])
+    assert all(drawn[2:])
+    for drawing in filter(None, drawn):
+        assert words(drawing)
+
+
+@pytest.mark.parametrize("name", sorted(OF_A_STUDY))
+def test_no_text_of_a_figure_of_a_study_lies_on_another(name):
+    drawing = OF_A_STUDY[name](full())
+    assert drawing
+    assert overlaps(drawing) == []
+
+
+@pytest.mark.parametrize("name", sorted(OF_PLAIN_DATA))
+def test_a_figure_of_plain_data_works_on_none_one_and_many(name):
+    draw = OF_PLAIN_DATA[name]
+    assert draw(0) is None
+    for count in (1, 10):
+        drawing = draw(count)
+        assert drawing
+        assert words(drawing)
+        assert overlaps(drawing) == []
+
+
+def test_a_figure_is_kept_as_vectors_and_as_pixels_on_white(tmp_path):
+    drawing = OF_A_STUDY["search"](full())
+    assert drawing
+    vector, bitmap = drawing.save(tmp_path)
+    ElementTree.parse(vector)
+    with Image.open(bitmap) as image:
+        assert image.convert("RGB").getpixel((2, 2)) == (255, 255, 255)
+        assert image.width == pytest.approx(drawing.figure.get_figwidth() * 170, abs=2)
+    assert "currentColor" not in vector.read_text()
+
+
+def test_the_first_colours_differ_in_grey():
+    from matplotlib.colors import to_rgb
+
+    from analysis.figures.style import DEFAULT, VALIDATION
+
+    one, other = (float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))) for colour in (VALIDATION, DEFAULT))
+    assert abs(one - other) > 0.05
+
+
+def test_recalls_stand_in_the_order_of_years_with_their_numbers():
+    values = {"proxy_anchor": 66.72, "contrastive": 62.58, "triplet": 60.50}
+    rows = [("cub200", "resnet50", 128, loss, "recall_at_1", value) for loss, value in values.items()]
+    frame = pd.DataFrame(rows, columns=["dataset", "backbone", "embedding_size", "loss", "metric", "value"])
+    shown = words(figures.recall_by_loss(frame))
+    assert [word for word in shown if word in values] == ["contrastive", "triplet", "proxy_anchor"]
+    assert {"62.6", "60.5", "66.7"} <= set(shown)
+    assert figures.recall_by_loss(frame.assign(metric="map_at_r")) is None
+    with pytest.raises(ValueError, match="by dataset, backbone, embedding_size"):
+        figures.recall_by(frame, "loss")
+
+
+def test_recalls_of_a_study_are_means_over_seeds_and_never_peek():
+    rows = full()
+    trials = rows.trials.copy()
+    trials.loc[trials["peeks"], "test/recall_at_1"] = 0.9
+    trials.loc[(trials["loss"] == "triplet") & (trials["seed"] == 1), "test/recall_at_1"] = 0.6
+    frame = figures.recall_frame(trials[trials["role"] == "final"]).set_index(["loss", "metric"])["value"]
+    assert frame["contrastive", "recall_at_1"] == pytest.approx(40)
+    assert frame["triplet", "recall_at_1"] == pytest.approx(50)
+
+
+def test_the_critical_difference_of_the_thesis_does_not_tell_the_first_five_apart():
+    first = {"proxy_anchor", "soft_triple", "multi_similarity", "contrastive", "lifted_structure"}
+    groups = [set(group) for group in maximal(within(MEAN_RANKS, 3.91))]
+    assert first in groups
+    assert not [group for group in groups if {"proxy_anchor", "margin"} <= group]
+    shown = " ".join(words(figures.critical_difference(MEAN_RANKS, 3.91)))
+    assert "triplet" in shown
+    assert "8.58" in shown  # printed as 8.85
+    assert "critical difference 3.91" in shown
+
+
+def test_improvement_is_relative_to_the_same_source():
+    frame = pd.DataFrame(
+        [
+            ("reality", "contrastive", 2006, 59.73),
+            ("reality", "triplet", 2015, 55.76),
+            ("thesis", "contrastive", 2006, 62.58),
+            ("x", "y", 1, 2.0),
+        ],
+        columns=["source", "loss", "year", "value"],
+    )
+    found = relative_improvement(frame, "contrastive")
+    assert found["improvement"].tolist() == pytest.approx([0, -6.65, 0], abs=0.01)
+    assert set(found["source"]) == {"reality", "thesis"}
+
+
+def test_on_the_toys_only_map_at_r_and_r_precision_tell_the_embeddings_apart():
+    scores = [toy_scores(*toy) for toy in toys()]
+    for name in ("nmi", "f1", "recall_at_1"):
+        assert all(score[name] > 0.95 for score in scores)
+    # Musgrave et al. have 71.4, 77.9 and 99.8 for theirs.
+    assert [100 * score["map_at_r"] for score in scores] == pytest.approx([76.7, 79.0, 99.8], abs=1.0)
+    assert scores[0]["map_at_r"] < scores[1]["map_at_r"] - 0.02 < scores[2]["map_at_r"] - 0.2
+    assert overlaps(figures.toy_embeddings()) == []
+
+
+def test_a_parameter_lies_where_its_range_puts_it():
+    log = Scale.of("proxy_anchor", "alpha", [1.0, 10.0, 100.0])
+    assert [log.place(value) for value in (1.0, 10.0, 100.0)] == pytest.approx([0, 0.5, 1])
+    assert Scale.of("unknown", "x", [2.0, 4.0]).place(3.0) == pytest.approx(0.5)
+    assert Scale.of("unknown", "kind", ["b", "a", "b"]).place("b") == 1
+    assert Scale.of("unknown", "x", [2.0]).place(2.0) == 0.5
+
+
+def test_the_share_of_right_images_is_printed():
+    found = Nearest(np.array([0.9, 0.2, 0.8, 0.7], dtype=np.float32), np.array([0.1, 0.5, 0.3, 0.6], dtype=np.float32))
+    shown = " ".join(words(figures.same_vs_different({("fc", "test"): found, ("gap", "test"): Nearest(NONE, NONE)}, name="x")))
+    assert "fc, test: 75.0 % right" in shown
+    assert "3 of 4" in shown
+    assert "gap" not in shown

@@ -1,0 +1,119 @@
+"""Kept embeddings as maps: nothing of another class or part slips in, and the numbers are those that trials are scored by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from made_maps import made_kept, spec_of, units, write_kept
+
+from analysis.maps.kept import FC, GAP, read_kept, whole_classes
+from analysis.maps.nearest import nearest, neighbours
+from analysis.maps.pictures import pictures
+from analysis.maps.plane import joint_tsne, umap
+from trainables.metrics.retrieval import retrieval
+
+
+def test_every_image_is_in_the_part_that_its_split_names(tmp_path, config):
+    spec = spec_of(config())
+    (kept,) = read_kept(*write_kept(tmp_path, spec))
+    (split,) = spec.splits
+    for part in ("train", "select", "test"):
+        assert set(kept.only(part).label) == set(getattr(split, part))
+    np.testing.assert_allclose(np.linalg.norm(kept.units(FC), axis=1), 1, rtol=1e-3)
+    assert kept.features[GAP].shape == (len(kept), 12)
+
+
+def test_under_the_default_setup_what_chooses_is_test(tmp_path, config):
+    spec = spec_of(config(), protocol="default")
+    (kept,) = read_kept(*write_kept(tmp_path, spec))
+    assert set(kept.part) == {"train", "test"}
+
+
+def test_fewer_images_are_whole_classes_of_every_part(tmp_path, config):
+    kept = made_kept(tmp_path, config(), per_class=4)
+    fewer = whole_classes(kept, 100)
+    assert abs(len(fewer) - 100) <= 12
+    assert set(fewer.part) == set(kept.part)
+    for label in np.unique(fewer.label):
+        assert (fewer.label == label).sum() == (kept.label == label).sum()
+    assert len(whole_classes(kept, len(kept))) == len(kept)
+
+
+def test_the_share_of_right_images_is_recall_at_1():
+    found, labels = units(12, 9, spread=0.9)
+    scored = retrieval(torch.from_numpy(found), torch.from_numpy(labels), ("recall_at_1",))
+    assert 0.1 < scored.means["recall_at_1"] < 0.9
+    assert nearest(found, labels).share == pytest.approx(scored.means["recall_at_1"])
+
+
+def test_nearest_is_what_plain_loops_find(monkeypatch):
+    monkeypatch.setattr("analysis.maps.nearest.BLOCK", 5)
+    found, labels = units(4, 4, spread=0.8)
+    labels[-1] = 99  # alone in its class: left out
+    same, different = [], []
+    for i in range(len(labels) - 1):
+        others = [j for j in range(len(labels)) if j != i]
+        same.append(max(found[i] @ found[j] for j in others if labels[j] == labels[i]))
+        different.append(max(found[i] @ found[j] for j in others if labels[j] != labels[i]))
+    ours = nearest(found, labels)
+    np.testing.assert_allclose(ours.same, same, rtol=1e-6)
+    np.testing.assert_allclose(ours.different, different, rtol=1e-6)
+
+
+def test_neighbours_are_in_order_and_never_the_query():
+    found, _ = units(3, 5, spread=0.7)
+    rows = neighbours(found, np.array([2, 9]), 4)
+    for query, others in zip((2, 9), rows, strict=True):
+        ranked = sorted((i for i in range(len(found)) if i != query), key=lambda i: -found[i] @ found[query])
+        assert others.tolist() == ranked[:4]
+    assert neighbours(found[:2], np.array([0]), 8).tolist() == [[1]]
+
+
+@pytest.mark.parametrize("layout", [joint_tsne, umap])
+def test_a_map_keeps_groups_together(layout):
+    found, labels = units(5, 30)
+    plane = layout(found)
+    away = np.linalg.norm(plane[:, None] - plane[None], axis=2)
+    np.fill_diagonal(away, np.inf)
+    assert (labels[away.argmin(axis=1)] == labels).mean() > 0.98
+
+
+@pytest.mark.parametrize("layout", [joint_tsne, umap])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_map_of_a_few_images_is_one_too(layout, count):
+    assert layout(units(1, count)[0]).shape == (count, 2)
+
+
+def test_a_trial_that_kept_its_embeddings_has_all_its_pictures(tmp_path, config, monkeypatch):
+    kept = made_kept(tmp_path, config())
+    monkeypatch.setattr("analysis.maps.pictures.YOKED_POINTS", 60)
+    drawn = pictures(whole_classes(kept, 120), cache=tmp_path / "maps")
+    assert [drawing.name.split("-")[0] for drawing, _ in drawn] == ["similarity", "joint", "yoked", "gallery"]
+    assert len(list((tmp_path / "maps").iterdir())) == 2
+    monkeypatch.setattr("analysis.maps.pictures.joint_tsne", lambda units: pytest.fail("places were kept"))
+    again = pictures(whole_classes(kept, 120), cache=tmp_path / "maps")
+    assert len(again) == 4
+
+
+def test_models_are_yoked_on_the_images_that_all_of_them_kept(tmp_path, config):
+    from analysis.maps.pictures import _of_images, _rows, yoked_models
+
+    one = made_kept(tmp_path, config(), per_class=2)
+    other = one.take(np.random.default_rng(0).permutation(len(one))[: len(one) // 2])
+    common = _of_images(one.only("test"), [one, other])
+    assert 0 < len(common) < (one.part == "test").sum()
+    assert other.image[_rows(other, common.image)].tolist() == common.image.tolist()
+    drawing = yoked_models([one, other], points=40)
+    assert drawing
+    assert len(drawing.figure.axes) == 4
+
+
+def test_where_the_images_are_others_there_is_no_gallery(tmp_path, config):
+    from dataclasses import replace
+
+    from analysis.maps.pictures import shown
+
+    kept = made_kept(tmp_path, config())
+    assert shown(kept)
+    assert shown(replace(kept, spec=replace(kept.spec, fingerprint="another"))) is None

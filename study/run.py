@@ -11,8 +11,8 @@ from pathlib import Path
 import ray
 from ray import tune
 
-from analysis.report import write_report
-from analysis.tables import Ranking, rankings
+from analysis.page import write_page
+from analysis.tables import Ranking
 from analysis.tracking import read_study
 from study.audit import Audit
 from study.config import StudyConfig
@@ -70,8 +70,7 @@ def run_study(config: StudyConfig, *, resume: bool = False, new_code: bool = Fal
     if done.interrupted:
         return done
     rows = read_study(done.tracking_uri, config.name)
-    found = rankings(rows)
-    page = write_report(rows, found, folder=folder, config_yaml=config_yaml(config))
+    page, found = write_page(rows, folder=folder, config_yaml=config_yaml(config), uri=done.tracking_uri, maps=False)
     return replace(done, rankings=found, page=page)
 
 

@@ -4,7 +4,7 @@ from analysis.tracking.earlier import Earlier, earlier_trials
 from analysis.tracking.read import read_study
 from analysis.tracking.rows import StudyRows
 from analysis.tracking.store import TrackingError, delete_study, open_store, redact, studies
-from analysis.tracking.write import Tracker
+from analysis.tracking.write import Tracker, keep_files
 
 __all__ = [
     "Earlier",
@@ -13,6 +13,7 @@ __all__ = [
     "TrackingError",
     "delete_study",
     "earlier_trials",
+    "keep_files",
     "open_store",
     "read_study",
     "redact",

@@ -86,6 +86,8 @@ class Tracker:
             page = self._client.search_runs([experiment], max_results=5000, page_token=token)
             for run in page:
                 tags = run.data.tags
+                if tags["kind"] == "study":
+                    continue
                 found[tags["cell"] if tags["kind"] == "cell" else f"{tags['cell']}/{tags['trial']}"] = run.info.run_id
             token = page.token or ""
         return found
@@ -100,6 +102,22 @@ class Tracker:
         self._client.log_batch(self._runs[key], params=[Param(k, str(v)) for k, v in params.items()])
         for file, text in files.items():
             self._client.log_text(self._runs[key], text, file)
+
+
+def keep_files(uri: str, study: str, files: Sequence[Path], *, below: Path) -> None:
+    """The page and its like, as artifacts of a run of the study's own; the newest stand."""
+    try:
+        client = open_store(uri)
+        experiment = client.get_experiment_by_name(study)
+        assert experiment is not None
+        there = client.search_runs([experiment.experiment_id], "tags.kind = 'study'", max_results=1)
+        run = there[0] if there else client.create_run(experiment.experiment_id, run_name=study, tags={"kind": "study", "study": study})
+        for file in files:
+            folder = file.parent.relative_to(below).as_posix()
+            client.log_artifact(run.info.run_id, str(file), None if folder == "." else folder)
+        client.set_terminated(run.info.run_id, "FINISHED")
+    except Exception as error:
+        raise TrackingError(f"MLflow at {redact(uri)} cannot keep the page: {told(error)}") from error
 
 
 def told(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from study.config import make
+from study.config import StudyConfig, make
 from study.preflight import PreflightError, tracking_uri
 from study.sources import read_yaml
 
@@ -61,9 +61,14 @@ def study_folder_of(studies: Path, name: str | None) -> Path:
     raise ValueError(f"{studies} holds no study{f' {name!r}' if name else ''}. {there}")
 
 
+def config_of(folder: Path) -> StudyConfig:
+    """Of a study in the place where it is now."""
+    return make({**read_yaml(folder / "config.yaml"), "studies": str(folder.parent)})
+
+
 def read_rows(folder: Path) -> "StudyRows":
     """All of a study, from the store that its config names."""
-    config = make({**read_yaml(folder / "config.yaml"), "studies": str(folder.parent)})
+    config = config_of(folder)
     from analysis.tracking import read_study
 
     return read_study(tracking_uri(config), config.name)

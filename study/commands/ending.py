@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from study.commands import FAIRTRIAL, Studies, one_sentence
-from study.config import StudyConfig, make
+from study.commands import FAIRTRIAL, Studies, config_of, one_sentence
 from study.lease import REQUEST, Lease, Request, ask, holder
 from study.ledger import LEDGER, Ledger
 from study.preflight import tracking_uri
-from study.sources import read_yaml
 from study.status import find_study, status_of, studies_in
 
 Study = Annotated[str, typer.Argument(help="the study's name")]
@@ -53,7 +51,7 @@ def delete(study: Study, studies: Studies = "studies", yes: Annotated[bool, type
         folder = find_study(Path(studies), study)
         if driver := holder(folder):
             raise ValueError(f"The study '{study}' is being run by {driver}; `fairtrial cancel {study}` ends it.")
-        about, config = status_of(folder), _config(folder)
+        about, config = status_of(folder), config_of(folder)
     if not yes:
         typer.confirm(f"Delete '{study}' ({about.state}, {about.ended} trials) and its runs in MLflow?", abort=True)
     with one_sentence():
@@ -76,14 +74,10 @@ def reap(studies: Studies = "studies") -> None:
                 continue
             with Lease(folder):
                 ledger = Ledger(folder / LEDGER)
-                mirror = Mirror(_config(folder), folder, ledger, resumed=True)
+                mirror = Mirror(config_of(folder), folder, ledger, resumed=True)
                 mirror.wait_until_ready()
                 mirror.close()
                 ledger.close()
             mended += 1
             print(f"{folder.name}: in order; `{FAIRTRIAL} run {folder.name} --resume` goes on.")
     print(f"{mended} of {len(studies_in(root))} studies needed it.")
-
-
-def _config(folder: Path) -> StudyConfig:
-    return make({**read_yaml(folder / "config.yaml"), "studies": str(folder.parent)})

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from study.commands import Format, Json, Studies, one_sentence, read_rows, study_folder_of, terminal
+from study.commands import Format, Json, Studies, config_of, one_sentence, read_rows, study_folder_of, terminal
+from study.preflight import tracking_uri
 
 TableName = Annotated[
     str | None, typer.Option("--table", metavar="NAME", help="only this table (`fairtrial list tables`); no page is written")
@@ -74,13 +75,11 @@ def _page(studies: Path, study: str | None, *, as_json: bool) -> None:
         folder = study_folder_of(studies, study)
         text = (folder / "config.yaml").read_text()
     from analysis.exports import ranking_json
-    from analysis.report import write_report
-    from analysis.tables import rankings
+    from analysis.page import write_page
 
     with one_sentence():
-        rows = read_rows(folder)
-        found = rankings(rows)
-        page = write_report(rows, found, folder=folder, config_yaml=text)
+        uri = tracking_uri(config_of(folder))
+        page, found = write_page(read_rows(folder), folder=folder, config_yaml=text, uri=uri)
     if as_json:
         print(json.dumps(ranking_json(found), indent=1))
         return

@@ -48,7 +48,11 @@ def run(
         _interrupted(console, config, done.no_room, done.signal)
     print_rankings(console, done.rankings)
     console.print()
-    for what, where in [("Report", str(done.page)), ("Trials", f"{FAIRTRIAL} ui"), *_next(source)]:
+    for what, where in [
+        ("Report", f"{done.page}   ({FAIRTRIAL} report {config.name} adds embedding maps)"),
+        ("Trials", f"{FAIRTRIAL} ui"),
+        *_next(source),
+    ]:
         console.print(f"{what:<8} {where}", soft_wrap=True, highlight=False, markup=False)
     if done.failed:
         console.print(f"{done.failed} of {done.trials} trials failed; their errors are in {done.folder / 'ray'}.", soft_wrap=True)

@@ -15,7 +15,7 @@ from analysis.tracking import Tracker
 from study.__main__ import app
 from study.config import StudyConfig
 from study.preflight import tracking_uri
-from study.recorder import config_yaml
+from study.storage import config_yaml
 from trainables import artifacts, load_embedder
 from trainables.datasets.pixels import load
 from trainables.learner import Learner

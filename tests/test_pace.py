@@ -14,7 +14,7 @@ from study.costs import estimate
 from study.pace import NOTHING, Kind, Pace, past
 from study.planning import plan_cells
 from study.preflight import embedded_uri
-from study.recorder import config_yaml
+from study.storage import config_yaml
 from tests.conftest import MakeConfig
 from trainables.contract import Cell
 

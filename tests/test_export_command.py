@@ -34,7 +34,6 @@ def write(config: StudyConfig) -> Learner:
     learner.read_test()
     artifacts.write(folder, {"state": learner.state(), "artifacts": learner.artifacts()})
     tracker = Tracker(tracking_uri(config), config.name, artifacts=folder / "artifacts")
-    tracker.wait_until_ready()
     tags = {"dataset": "sketches", "backbone": "tiny", "embedding_size": 16, "loss": cell.loss, "protocol": cell.protocol}
     tags |= {"cell": str(cell), "label": config.label(cell), "rule": spec.rule, "peeks": spec.peeks}
     tracker.start_cell(str(cell), params={}, tags=tags, files={})
@@ -42,7 +41,6 @@ def write(config: StudyConfig) -> Learner:
     trial = yaml.safe_dump(json.loads(json.dumps(spec.as_dict())))
     tracker.start_trial("t", cell=str(cell), name="t", params={}, tags=tags | about, files={"trial.yaml": trial})
     tracker.end("t", "FINISHED", files=[folder / "best.pt", folder / "queries.csv"])
-    tracker.close()
     return learner
 
 

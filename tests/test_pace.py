@@ -34,7 +34,6 @@ def write(config: StudyConfig, seconds: dict[str, list[float]], *, study: str = 
             for epoch, value in enumerate((100.0, last), start=1):  # the first epoch warms up
                 tracker.log(key, {"seconds": value}, step=epoch)
             tracker.end(key, "FINISHED", tags={"outcome": "finished"} | tags)
-    tracker.close()
 
 
 def test_without_a_store_nothing_is_known_and_mlflow_is_not_asked(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:

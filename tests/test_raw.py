@@ -89,7 +89,6 @@ def test_of_an_epoch_that_was_written_twice_the_later_counts(tmp_path: Path) -> 
     time.sleep(0.02)
     tracker.log("t", {"select/recall_at_1": 0.4}, step=1)
     tracker.end("t", "FINISHED")
-    tracker.close()
     assert read_study(uri, "twice").curves[["epoch", "value"]].values.tolist() == [[1, 0.4]]
 
 

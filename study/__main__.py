@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from study.commands import compare, config, data, doctor, ending, export, listing, plan, report, run, status, train, ui
+from study.commands import audit, compare, config, data, doctor, ending, export, listing, plan, report, run, status, train, ui
 
 if "RAY_ADDRESS" not in os.environ:  # Ray will be ours: it listens on this machine's loopback alone, as it does on a Mac
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -37,6 +37,7 @@ app.command("train")(train.train)
 app.command("list")(listing.show)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
+app.command("audit")(audit.audit)
 app.command("status")(status.status)
 app.command("stop")(ending.stop)
 app.command("cancel")(ending.cancel)

@@ -135,6 +135,8 @@ class Mirror:
             elif event["event"] == "end":
                 yield partial(self.tracker.log_points, event["key"], rows.pop(event["key"], []))
                 yield partial(self._end_trial, event)
+            elif event["event"] == "audit":
+                yield partial(self.tracker.log, event["key"], event["metrics"], at=event["at"])
             elif event["event"] == "finished":
                 yield from (partial(self._end_cell, event, cell) for cell in map(str, _cells(self.config)))
             self._follow(event)

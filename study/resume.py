@@ -39,6 +39,7 @@ def check_same(past: Sequence[Event], now: Mapping[str, Any], *, new_code: bool 
         before["config"] |= event.get("grows", {})
         before["code"] |= event.get("code", {})
     changed = []
+    audited = any(event["event"] == "audit" for event in past)
     grows = {key: now["config"][key] for key in GROWS if now["config"][key] > before["config"][key]}
     for part in ("config", "data") if new_code else ("config", "code", "data"):
         names = dict.fromkeys([*before[part], *now[part]])
@@ -51,6 +52,8 @@ def check_same(past: Sequence[Event], now: Mapping[str, Any], *, new_code: bool 
         less = [key for key in GROWS if now["config"][key] < before["config"][key]]
         cure += f"; {' and '.join(less)} can only grow" if less else ""
         raise ValueError("A study goes on as it began, but this has changed:\n" + "\n".join(changed) + f"\n{cure[0].upper()}{cure[1:]}.")
+    if audited and "search_trials" in grows:
+        raise ValueError("An audit has read the test classes with every search trial, which closes the search: search_trials cannot grow.")
     return grows
 
 

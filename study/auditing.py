@@ -1,0 +1,79 @@
+"""fairtrial audit, its work: the kept checkpoints of a finished search scored on the test classes, after which that search is closed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.tracking import read_study
+from analysis.tracking.files import fetch
+from study.audit import Audit
+from study.config import StudyConfig
+from study.lease import Lease
+from study.ledger import LEDGER, Event, Ledger, events
+from study.mirror import Mirror
+from study.preflight import tracking_uri
+from trainables.artifacts import STATE, read
+from trainables.contract import Leaves, TrialSpec
+from trainables.worker import Worker
+
+Progress = Callable[[int, int], None]
+
+
+def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, total: None) -> int:
+    """How many search trials were scored; those of an earlier audit are not scored again. A ValueError says what stands in the way."""
+    with Lease(folder):
+        told = events(folder)
+        if told[-1]["event"] not in ("finished", "audit"):
+            raise ValueError(f"Only a finished study is audited: `fairtrial run {config.name} --resume` goes on with '{config.name}'.")
+        wanted = list(_wanted(told))
+        if not wanted:
+            raise ValueError(f"'{config.name}' has no search trials that could be audited, or all of them were.")
+        if not config.keep_checkpoints:
+            raise ValueError(f"'{config.name}' kept no checkpoints of its search trials; run it with --set keep_checkpoints=true.")
+        ledger = Ledger(folder / LEDGER)
+        mirror = Mirror(config, folder, ledger, resumed=True)
+        try:
+            mirror.wait_until_ready()
+            trials = read_study(tracking_uri(config), config.name).trials
+            runs = dict(zip(trials["cell"] + "/" + trials["trial"], trials["run_id"], strict=True))
+            readings = Audit(folder / "readings.csv")
+            for number, (given, end) in enumerate(wanted):
+                progress(number, len(wanted))
+                spec = _opened(config, given, end)
+                metrics = {f"audit/{name}": value for name, value in _score(tracking_uri(config), runs[given["key"]], spec).items()}
+                readings.note(cell=str(spec.cell), trial=given["name"], seed=spec.seed, epoch=str(end["epoch"]), rule=spec.rule)
+                ledger.note("audit", key=given["key"], metrics=metrics)
+        finally:
+            mirror.close()
+            ledger.close()
+    return len(wanted)
+
+
+def _wanted(told: list[Event]) -> Iterator[tuple[Event, Event]]:
+    """Search trials that ended well, with their ends."""
+    ends = {event["key"]: event for event in told if event["event"] == "end"}
+    done = {event["key"] for event in told if event["event"] == "audit"}
+    for given in (event for event in told if event["event"] == "trial" and event["name"].startswith("search-")):
+        end = ends[given["key"]]
+        if end["outcome"] in ("finished", "stopped early") and given["key"] not in done:
+            yield given, end
+
+
+def _opened(config: StudyConfig, given: Event, end: Event) -> TrialSpec:
+    """The search trial as if it were a final one, at the epoch where it ended: with its test classes."""
+    spec = config.spec_again(given)
+    splits = config.splits(spec.cell.dataset, spec.cell.protocol)
+    training = replace(spec.training, epochs=end["epoch"])
+    return replace(spec, phase="final", splits=splits, training=training, leaves=Leaves(last=False, embeddings=False))
+
+
+def _score(uri: str, run: str, spec: TrialSpec) -> dict[str, float]:
+    """The test classes, by the weights of the epoch that validation chose."""
+    worker = Worker()
+    worker.begin(spec)
+    with tempfile.TemporaryDirectory() as here:
+        worker.load(read(fetch(uri, run, [STATE], Path(here))[STATE].parent))
+    return dict(worker.learner.read_test().test)

@@ -4,7 +4,8 @@ import os
 
 import typer
 
-from study.commands import config, data, doctor, ending, listing, plan, report, run, status, train, ui
+from study.commands import config, data, doctor, ending, listing, plan, report, run, status, submit, train, ui
+from study.commands.there import or_there
 
 if "RAY_ADDRESS" not in os.environ:  # Ray will be ours: it listens on this machine's loopback alone, as it does on a Mac
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -17,13 +18,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("submit")(submit.submit)
 app.command("plan")(plan.plan)
 app.command("train")(train.train)
 app.command("list")(listing.show)
-app.command("report")(report.report)
-app.command("status")(status.status)
-app.command("stop")(ending.stop)
-app.command("cancel")(ending.cancel)
+app.command("report")(or_there(report.report))
+app.command("status")(or_there(status.status))
+app.command("stop")(or_there(ending.stop))
+app.command("cancel")(or_there(ending.cancel))
 app.command("delete")(ending.delete)
 app.command("reap")(ending.reap)
 app.command("ui")(ui.ui)

@@ -18,7 +18,7 @@ DOORS = {
     "hyperopt": [],  # only through Ray's HyperOptSearch
     "ray": [
         *(f"trainables/{name}.py" for name in ("slot", "group")),
-        *(f"study/{name}.py" for name in ("run", "room", "recorder", "search", "stopping", "strategies")),
+        *(f"study/{name}.py" for name in ("run", "room", "head", "recorder", "search", "stopping", "strategies")),
     ],
     "matplotlib": ["analysis/figures.py", "analysis/sheet.py"],
     "jinja2": ["analysis/report.py"],

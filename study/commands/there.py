@@ -7,7 +7,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from study.commands import one_sentence
@@ -22,14 +21,13 @@ def or_there(verb: Callable[..., None]) -> Callable[..., None]:
     """The same verb with an option --cluster."""
 
     @wraps(verb)
-    def either(**values: Any) -> None:
-        file = values.pop("cluster")
-        if file is None:
+    def either(*, context: typer.Context, cluster: Path | None, **values: Any) -> None:
+        if cluster is None:
             verb(**values)
             return
         with one_sentence():
-            head = Head(file)
-            words = [verb.__name__, *_words(click.get_current_context(), head)]
+            head = Head(cluster)
+            words = [verb.__name__, *_words(context, head)]
             if values.get("watch"):
                 head.watch(words)
                 return
@@ -39,20 +37,23 @@ def or_there(verb: Callable[..., None]) -> Callable[..., None]:
         raise typer.Exit(code)
 
     before = inspect.signature(verb)
-    option = inspect.Parameter("cluster", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ClusterFile)
-    either.__signature__ = before.replace(parameters=[*before.parameters.values(), option])  # type: ignore[attr-defined]
-    either.__annotations__ = {**verb.__annotations__, "cluster": ClusterFile}
+    added = [
+        inspect.Parameter("cluster", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ClusterFile),
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+    ]
+    either.__signature__ = before.replace(parameters=[*before.parameters.values(), *added])  # type: ignore[attr-defined]
+    either.__annotations__ = {**verb.__annotations__, **{each.name: each.annotation for each in added}}
     return either
 
 
-def _words(context: click.Context, head: Head) -> list[str]:
+def _words(context: typer.Context, head: Head) -> list[str]:
     """What was typed here, as it is typed there; the studies folder is the one that all nodes share."""
     words = []
     for param in context.command.params:
         value = context.params.get(param.name or "")
         if value is None or param.name in ("cluster", "studies"):
             continue
-        if isinstance(param, click.Option):
+        if param.param_type_name == "option":
             words += [param.opts[0]] if value is True else [] if value is False else [param.opts[0], str(value)]
         else:
             words.append(str(value))

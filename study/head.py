@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import logging
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -57,7 +58,9 @@ class Head:
         """Fair Trial's command line on the head: its exit code, and all that it printed."""
         from ray.autoscaler.sdk import run_on_cluster
 
-        command = f"cd {CODE} && COLUMNS=140 python -m study {shlex.join(words)}; echo {ENDED}$?"
+        columns = shutil.get_terminal_size((140, 24)).columns
+        look = f"COLUMNS={columns}" if sys.stdout.isatty() else "COLUMNS=140 TERM=dumb"  # a terminal there, though there may be none here
+        command = f"cd {CODE} && {look} python -m study {shlex.join(words)}; echo {ENDED}$?"
         with self._reached():
             told = run_on_cluster(str(self.file), cmd=command, with_output=True)
         text = (told.decode() if isinstance(told, bytes) else str(told)).replace("\r\n", "\n")
@@ -84,8 +87,9 @@ class Head:
     def _reached(self, *, quiet: bool = True) -> Iterator[None]:
         """Ray tells of its steps; nobody asked. What goes wrong is one sentence."""
         self.about  # noqa: B018  a file that is no cluster file says so first
+        logging.getLogger("ray").setLevel(logging.WARNING)
         try:
-            with redirect_stdout(io.StringIO()) if quiet else nullcontext():
+            with open(os.devnull, "w") as nobody, redirect_stdout(nobody) if quiet else nullcontext():
                 yield
         except (PreflightError, ValueError, KeyboardInterrupt):
             raise
@@ -107,6 +111,7 @@ class Head:
             from ray.exceptions import AuthenticationError
             from ray.job_submission import JobSubmissionClient
 
+            logging.getLogger("ray").setLevel(logging.WARNING)
             try:
                 client = JobSubmissionClient(address)
             except AuthenticationError:

@@ -114,11 +114,17 @@ def laptop(node: Path, tmp_path: Path) -> Iterator[Laptop]:
 
 
 def refused(path: str) -> bool:
-    try:
-        urllib.request.urlopen(f"http://127.0.0.1:{DASHBOARD}{path}", timeout=10).close()
-    except urllib.error.HTTPError as error:
-        return error.code in (401, 403)
-    return False
+    """Without a token; asks until the dashboard answers."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{DASHBOARD}{path}", timeout=10).close()
+            return False
+        except urllib.error.HTTPError as error:
+            return error.code in (401, 403)
+        except OSError:
+            assert time.monotonic() < deadline, "the dashboard does not answer"
+            time.sleep(0.5)
 
 
 def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path) -> None:
@@ -137,6 +143,7 @@ def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path
 
     status = laptop.fairtrial("status", "far")
     assert "far: finished" in status.stdout, status.stdout + status.stderr
+    assert "\x1b" not in status.stdout, "colours, though nobody has a terminal"
     again = laptop.fairtrial("submit", "quickstart", "--smoke", "--name", "far", "--set", losses, "--follow")
     assert again.returncode != 0, "a finished study is not run again"
     assert "The study 'far' is finished" in again.stdout

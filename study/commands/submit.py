@@ -143,5 +143,5 @@ def _follow(client: Any, submission: str, cluster: Path, job: Job) -> int:
     info = client.get_job_info(submission)
     if info.status == "SUCCEEDED":
         return 0
-    print(f"fairtrial: The job {submission} ended as {info.status}: {info.message}", file=sys.stderr)
+    print(f"fairtrial: The job {submission} ended as {info.status}: {info.message.split(',')[0]}.", file=sys.stderr)
     return int(info.driver_exit_code or 1)

@@ -59,8 +59,8 @@ class Head:
         from ray.autoscaler.sdk import run_on_cluster
 
         columns = shutil.get_terminal_size((140, 24)).columns
-        look = f"COLUMNS={columns}" if sys.stdout.isatty() else "COLUMNS=140 TERM=dumb"  # a terminal there, though there may be none here
-        command = f"cd {CODE} && {look} python -m study {shlex.join(words)}; echo {ENDED}$?"
+        plain = "" if sys.stdout.isatty() else " 2>&1 | cat"  # there is a terminal there, though there may be none here
+        command = f"cd {CODE} && COLUMNS={columns} python -m study {shlex.join(words)}{plain}; echo {ENDED}${{PIPESTATUS[0]}}"
         with self._reached():
             told = run_on_cluster(str(self.file), cmd=command, with_output=True)
         text = (told.decode() if isinstance(told, bytes) else str(told)).replace("\r\n", "\n")
@@ -87,7 +87,7 @@ class Head:
     def _reached(self, *, quiet: bool = True) -> Iterator[None]:
         """Ray tells of its steps; nobody asked. What goes wrong is one sentence."""
         self.about  # noqa: B018  a file that is no cluster file says so first
-        logging.getLogger("ray").setLevel(logging.WARNING)
+        logging.disable(logging.INFO)
         try:
             with open(os.devnull, "w") as nobody, redirect_stdout(nobody) if quiet else nullcontext():
                 yield
@@ -97,6 +97,8 @@ class Head:
             raise PreflightError(f"This cluster's provider needs {error.name} here, too; `pip install {error.name}` brings it.") from None
         except Exception as error:  # Ray's own, click's, ssh's
             raise PreflightError(self._silent(error)) from None
+        finally:
+            logging.disable(logging.NOTSET)
 
     def _silent(self, reason: object) -> str:
         return f"The cluster of {self.file} does not answer ({_last_line(str(reason))}); `ray up {self.file}` starts it."
@@ -111,17 +113,21 @@ class Head:
             from ray.exceptions import AuthenticationError
             from ray.job_submission import JobSubmissionClient
 
-            logging.getLogger("ray").setLevel(logging.WARNING)
+            logging.disable(logging.INFO)  # of uploads and sockets
             try:
-                client = JobSubmissionClient(address)
-            except AuthenticationError:
-                raise PreflightError(
-                    f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there."
-                ) from None
-            except (ConnectionError, OSError, RuntimeError) as error:
-                raise PreflightError(self._silent(error)) from None
-            _check_version(str(client._server_ray_version), self.file)  # not in its public interface
-            yield client
+                yield self._client(JobSubmissionClient, address, AuthenticationError)
+            finally:
+                logging.disable(logging.NOTSET)
+
+    def _client(self, kind: Any, address: str, unknown: type[Exception]) -> Any:
+        try:
+            client = kind(address)
+        except unknown:
+            raise PreflightError(f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there.") from None
+        except (ConnectionError, OSError, RuntimeError) as error:
+            raise PreflightError(self._silent(error)) from None
+        _check_version(str(client._server_ray_version), self.file)  # not in its public interface
+        return client
 
     @contextmanager
     def _tunnel(self) -> Iterator[str]:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from study.commands import audit, compare, config, data, doctor, ending, export, listing, plan, report, run, status, train, ui
+from study.commands import audit, compare, config, data, doctor, ending, export, listing, plan, report, run, status, submit, train, ui
+from study.commands.there import or_there
 
 if "RAY_ADDRESS" not in os.environ:  # Ray will be ours: it listens on this machine's loopback alone, as it does on a Mac
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -32,15 +33,16 @@ def fairtrial(version: Annotated[bool, typer.Option("--version", callback=_tell,
 
 
 app.command("run")(run.run)
+app.command("submit")(submit.submit)
 app.command("plan")(plan.plan)
 app.command("train")(train.train)
 app.command("list")(listing.show)
-app.command("report")(report.report)
+app.command("report")(or_there(report.report))
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
-app.command("status")(status.status)
-app.command("stop")(ending.stop)
-app.command("cancel")(ending.cancel)
+app.command("status")(or_there(status.status))
+app.command("stop")(or_there(ending.stop))
+app.command("cancel")(or_there(ending.cancel))
 app.command("delete")(ending.delete)
 app.command("reap")(ending.reap)
 app.command("export")(export.export)

@@ -21,7 +21,10 @@ DOORS = {
     "hyperopt": [],  # only through Ray's HyperOptSearch
     "ray": [
         *(f"trainables/{name}.py" for name in ("slot", "group")),
-        *(f"study/{name}.py" for name in ("commands/doctor", "run", "room", "nodes", "recorder", "search", "stopping", "strategies")),
+        *(
+            f"study/{name}.py"
+            for name in ("commands/doctor", "run", "room", "head", "nodes", "recorder", "search", "stopping", "strategies")
+        ),
     ],
     "matplotlib": ["analysis/figures/", "analysis/sheet.py"],
     "openTSNE": ["analysis/maps/"],

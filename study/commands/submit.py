@@ -1,0 +1,147 @@
+"""fairtrial submit: a study as a job on a cluster, from the laptop."""
+
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from study.commands import FAIRTRIAL, Name, Sets, Smoke, Source, one_sentence
+from study.commands.run import NewCode, Resume
+from study.head import CODE, Head
+from study.sources import read_yaml, resolve
+from study.versions import ROOT
+
+LAYERS = ("search_spaces", "trainables", "analysis", "study")
+# Ray asks the entry point of a job to end, and ends it this many seconds later.
+ENVIRONMENT = {"RAY_JOB_STOP_WAIT_TIME_S": "60", "MLFLOW_DISABLE_TELEMETRY": "true", "RAY_USAGE_STATS_ENABLED": "0"}
+Cluster = Annotated[Path, typer.Option("--cluster", metavar="FILE", help="the file that `ray up` was given")]
+Follow = Annotated[bool, typer.Option("--follow", help="show the study's output until it ends; Ctrl-C leaves it running")]
+
+
+@dataclass(frozen=True)
+class Job:
+    """study: its name. words: of `fairtrial run` on the head. file: a YAML file that goes along."""
+
+    study: str
+    words: tuple[str, ...]
+    file: Path | None = None
+
+    @property
+    def entrypoint(self) -> str:
+        return f"python -m study run {shlex.join(self.words)}"
+
+
+def submit(
+    source: Source,
+    cluster: Cluster,
+    sets: Sets = [],  # noqa: B006
+    smoke: Smoke = False,
+    name: Name = None,
+    resume: Resume = False,
+    new_code: NewCode = False,
+    follow: Follow = False,
+) -> None:
+    """Run a study on a cluster: sends this code, starts the study there and says how to watch it. Same options as run."""
+    head = Head(cluster)
+    with one_sentence():
+        job = make_job(head, source, sets, smoke=smoke, name=name, resume=resume, new_code=new_code)
+        with head.jobs() as client, bundle(job) as folder:
+            number = next_attempt(job.study, [info.submission_id for info in client.list_jobs()])
+            submission = client.submit_job(
+                entrypoint=job.entrypoint,
+                submission_id=f"{job.study}-{number}",
+                runtime_env={"working_dir": str(folder), "env_vars": ENVIRONMENT},
+                metadata={"study": job.study},
+            )
+            _tell(job, submission, cluster, head)
+            if follow:
+                raise typer.Exit(_follow(client, submission, cluster, job))
+
+
+def make_job(head: Head, source: str, sets: Sequence[str], *, smoke: bool, name: str | None, resume: bool, new_code: bool) -> Job:
+    """What is wrong with a study is said here, before anything is sent; what depends on the cluster's own files, there."""
+    file = Path(source) if source.endswith((".yaml", ".yml")) else None
+    words = [file.name if file else source, *(["--smoke"] if smoke else []), *(["--name", name] if name else [])]
+    added = [f"studies={head.studies}"]
+    if resume and not file:  # the study's own config is there
+        study = name or (f"{source}-smoke" if smoke else source)
+    else:
+        checked = sets if smoke else [*sets, *_without_images(file, sets)]
+        config = resolve(source, sets=checked, smoke=smoke, name=name).config
+        study = config.name
+        if head.gpu_nodes_come_later and config.gpus_per_worker is None:
+            added.append("gpus_per_worker=1")
+    words += [word for item in [*added, *sets] for word in ("--set", item)]
+    words += ["--resume"] * resume + ["--new-code"] * new_code
+    return Job(study, tuple(words), file)
+
+
+def _without_images(file: Path | None, sets: Sequence[str]) -> list[str]:
+    """Images of one's own may lie on the cluster only; the rest of the study is checked with those that ship with Fair Trial."""
+    values = read_yaml(file) if file else {}
+    values |= {key: text for key, found, text in (item.partition("=") for item in sets) if found}
+    root = values.get("data_root")
+    if not root or Path(str(root)).expanduser().exists():
+        return []
+    return ["dataset=sketches", "data_root=null", "train_classes=[]", "test_classes=[]", "exclude=[]", "split_file=null"]
+
+
+def next_attempt(study: str, known: Sequence[str | None]) -> int:
+    """Ray takes an id once."""
+    numbers = [int(found[1]) for each in known if (found := re.fullmatch(rf"{re.escape(study)}-(\d+)", each or ""))]
+    return max(numbers, default=0) + 1
+
+
+@contextmanager
+def bundle(job: Job) -> Iterator[Path]:
+    """What is sent: the packages, the .py files beside you (losses of your own), the YAML file. Nothing else leaves this machine."""
+    with tempfile.TemporaryDirectory(prefix="fairtrial-") as temporary:
+        folder = Path(temporary)
+        for layer in LAYERS:
+            shutil.copytree(ROOT / layer, folder / layer, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in [*Path.cwd().glob("*.py"), *([job.file] if job.file else [])]:
+            shutil.copy(path, folder / path.name)
+        yield folder
+
+
+def _tell(job: Job, submission: str, cluster: Path, head: Head) -> None:
+    at = f"--cluster {cluster}"
+    mlflow = f"cd {CODE} && python -m study ui --no-browser --studies {head.studies}"
+    for what, how in [
+        ("Submitted", submission),
+        ("Watch", f"{FAIRTRIAL} status {job.study} --watch {at}"),
+        ("Stop", f"{FAIRTRIAL} stop {job.study} {at}"),
+        ("Resume", f"{FAIRTRIAL} submit {job.study} --resume {at}"),
+        ("Report", f"{FAIRTRIAL} report {job.study} {at}"),
+        ("MLflow", f"ray exec {cluster} -p 5000 {shlex.quote(mlflow)}   (then http://127.0.0.1:5000)"),
+    ]:
+        print(f"{what:<10} {how}", flush=True)
+
+
+def _follow(client: Any, submission: str, cluster: Path, job: Job) -> int:
+    """The exit code of the study."""
+    import asyncio
+
+    async def lines() -> None:
+        async for text in client.tail_job_logs(submission):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    try:
+        asyncio.run(lines())
+    except KeyboardInterrupt:
+        print(f"\nIt goes on. `{FAIRTRIAL} status {job.study} --watch --cluster {cluster}` shows it.")
+        return 0
+    info = client.get_job_info(submission)
+    if info.status == "SUCCEEDED":
+        return 0
+    print(f"fairtrial: The job {submission} ended as {info.status}: {info.message.split(',')[0]}.", file=sys.stderr)
+    return int(info.driver_exit_code or 1)

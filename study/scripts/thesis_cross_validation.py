@@ -1,0 +1,6 @@
+"""Thesis tables 12 and 13: ten folds, the top three losses."""
+
+from study.scripts import run
+
+if __name__ == "__main__":
+    run("thesis_cross_validation")

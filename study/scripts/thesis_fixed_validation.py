@@ -1,0 +1,6 @@
+"""Thesis tables 15 and 16: its sweep on held-out classes, beside the default setup."""
+
+from study.scripts import run
+
+if __name__ == "__main__":
+    run("thesis_fixed_validation")

@@ -1,0 +1,89 @@
+"""What the pages of docs/ tell people to type is what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import yaml
+from typer.testing import CliRunner
+
+from study.__main__ import app
+from study.presets import PRESETS
+
+ROOT = Path(__file__).parent.parent
+CLUSTER = (ROOT / "docs" / "cluster.md").read_text()
+LINES = [line for line in CLUSTER.splitlines() if line.startswith("    ") or "`uv run fairtrial" in line]
+
+
+def commands(program: str) -> list[str]:
+    found = [match for line in LINES for match in re.findall(rf"uv run {program} ([^`#]+)", line)]
+    assert len(found) > 5
+    return [each.strip() for each in found]
+
+
+def block(kind: str) -> str:
+    (found,) = re.findall(rf"```{kind}\n(.*?)```", CLUSTER, flags=re.DOTALL)
+    return str(found)
+
+
+@pytest.mark.parametrize("command", commands("fairtrial"))
+def test_every_command_of_ours_is_one_the_command_line_takes(command: str) -> None:
+    words = shlex.split(command)
+    shown = CliRunner().invoke(app, [words[0], "--help"])
+    assert shown.exit_code == 0
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown.stdout)
+    assert all(word in text for word in words if word.startswith("--"))
+    assert "--cluster" in words
+
+
+@pytest.mark.filterwarnings("ignore")  # of Ray's own imports
+@pytest.mark.parametrize("command", commands("ray"))
+def test_every_command_of_rays_is_one_that_ray_takes(command: str) -> None:
+    from ray.dashboard.modules.job.cli import job_cli_group
+    from ray.scripts.scripts import cli
+
+    words = shlex.split(command.split(" -- ")[0].split(" && chmod")[0])
+    group: Any = cli
+    if words[0] == "job":
+        group, words = job_cli_group, words[1:]
+    known = {option for param in group.commands[words[0]].params for option in (*param.opts, *param.secondary_opts)}
+    assert {word for word in words if re.match(r"--?[a-z]", word)} <= known
+
+
+def test_the_script_that_it_sends_is_there() -> None:
+    (name,) = re.findall(r"python -m study\.scripts\.(\w+)", CLUSTER)
+    assert name in PRESETS
+
+
+def test_the_kubernetes_manifest_has_our_ray_a_token_and_one_shared_folder() -> None:
+    """Its fields were held against KubeRay's API reference by eye: no installed package has its schema."""
+    job = yaml.safe_load(block("yaml"))
+    cluster = job["spec"]["rayClusterSpec"]
+    assert cluster["rayVersion"] == ray.__version__
+    assert cluster["authOptions"] == {"mode": "token"}
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-gpus"] == "0"
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    for spec in (group["template"]["spec"] for group in groups):
+        (mount,) = spec["containers"][0]["volumeMounts"]
+        assert mount["name"] in {volume["name"] for volume in spec["volumes"]}
+        assert f"studies={mount['mountPath']}/" in job["spec"]["entrypoint"]
+    words = shlex.split(job["spec"]["entrypoint"])
+    assert words[:5] == ["python", "-m", "study", "run", "quickstart"]
+
+
+def test_the_slurm_script_is_bash() -> None:
+    assert subprocess.run(["bash", "-n"], input=block("bash"), text=True, check=False).returncode == 0
+    assert "--dashboard-host=127.0.0.1" in block("bash")
+
+
+def test_the_prices_add_up() -> None:
+    head, disk = 0.192 * 24, 300 * 0.08 / 30.4
+    assert f"${head + disk:.2f}"[:4] == "$5.4"
+    assert f"| $5.40 | ${0.192 * 730 + 24:.0f} |" in CLUSTER
+    assert f"${8 * 1.212 * 24:.0f}" in CLUSTER

@@ -79,6 +79,8 @@ class Drive:
 
     def __init__(self, config: StudyConfig, folder: Path, interrupts: Interrupts, view: View, *, new_code: bool) -> None:
         self.config, self.folder, self.interrupts, self.view = config, folder, interrupts, view
+        if not (folder / "config.yaml").exists():  # so that whatever happens next can be gone on with
+            (folder / "config.yaml").write_text(config_yaml(config))
         self.past = events(folder)
         self.grows = check_same(self.past, identity(config, code()), new_code=new_code) if self.past else {}
         self.ledger = Ledger(folder / LEDGER)
@@ -88,8 +90,6 @@ class Drive:
         self.standing = rebuild(self.past, self.searcher, self.stopping, self.ledger)
 
     def run(self) -> Finished:
-        if not self.standing.finished or self.grows:
-            self._note_beginning()
         mirror = Mirror(self.config, self.folder, self.ledger, resumed=bool(self.past))
         ours = not ray.is_initialized()
         try:
@@ -105,7 +105,21 @@ class Drive:
                     ray.shutdown()
         return self._done(recorder)
 
+    def _train(self, mirror: Mirror) -> Recorder:
+        recorder = Recorder(self.ledger, self.view, Audit(self.folder / "readings.csv"), self.standing.epochs)
+        if self.past and self.searcher.over and not self.grows:  # all that is left is to write it down
+            mirror.wait_until_ready()
+            return recorder
+        room = self._ready(mirror)
+        self._note_beginning()
+        self.searcher.slots, self.searcher.note = room.slots, recorder.given
+        self.view.took_up(self.standing.ended)
+        with self.view.running(total=self.total, slots=min(room.slots(), self.total)), self.interrupts.obeyed():
+            _tuner(self, recorder, room).fit()
+        return recorder
+
     def _note_beginning(self) -> None:
+        """From here on there is something to go on with."""
         (self.folder / "config.yaml").write_text(config_yaml(self.config))
         (self.folder / "finished.json").unlink(missing_ok=True)
         write_splits(self.config, self.folder / "splits")
@@ -117,18 +131,6 @@ class Drive:
         else:
             self.ledger.note("study", **identity(self.config, code()), total=self.total)
         take_up(self.folder, self.searcher, self.standing)
-
-    def _train(self, mirror: Mirror) -> Recorder:
-        recorder = Recorder(self.ledger, self.view, Audit(self.folder / "readings.csv"), self.standing.epochs)
-        if self.standing.finished or self.searcher.over:
-            mirror.wait_until_ready()
-            return recorder
-        room = self._ready(mirror)
-        self.searcher.slots, self.searcher.note = room.slots, recorder.given
-        self.view.took_up(self.standing.ended)
-        with self.view.running(total=self.total, slots=min(room.slots(), self.total)), self.interrupts.obeyed():
-            _tuner(self, recorder, room).fit()
-        return recorder
 
     def _ready(self, mirror: Mirror) -> Room:
         """Ray and MLflow; a study that cannot have both leaves nothing behind."""

@@ -15,6 +15,7 @@ from study.lease import Lease
 from study.ledger import LEDGER, Event, Ledger, events
 from study.mirror import Mirror
 from study.preflight import tracking_uri
+from study.status import status_of
 from trainables.artifacts import STATE, read
 from trainables.contract import Leaves, TrialSpec
 from trainables.worker import Worker
@@ -26,7 +27,7 @@ def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, t
     """How many search trials were scored; those of an earlier audit are not scored again. A ValueError says what stands in the way."""
     with Lease(folder):
         told = events(folder)
-        if told[-1]["event"] not in ("finished", "audit"):
+        if status_of(folder).state == "interrupted" or not any(event["event"] == "finished" for event in told):
             raise ValueError(f"Only a finished study is audited: `fairtrial run {config.name} --resume` goes on with '{config.name}'.")
         wanted = list(_wanted(told))
         if not wanted:
@@ -42,7 +43,7 @@ def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, t
             readings = Audit(folder / "readings.csv")
             for number, (given, end) in enumerate(wanted):
                 progress(number, len(wanted))
-                spec = _opened(config, given, end)
+                spec = _opened(config, given)
                 metrics = {f"audit/{name}": value for name, value in _score(tracking_uri(config), runs[given["key"]], spec).items()}
                 readings.note(cell=str(spec.cell), trial=given["name"], seed=spec.seed, epoch=str(end["epoch"]), rule=spec.rule)
                 ledger.note("audit", key=given["key"], metrics=metrics)
@@ -62,18 +63,18 @@ def _wanted(told: list[Event]) -> Iterator[tuple[Event, Event]]:
             yield given, end
 
 
-def _opened(config: StudyConfig, given: Event, end: Event) -> TrialSpec:
-    """The search trial as if it were a final one, at the epoch where it ended: with its test classes."""
+def _opened(config: StudyConfig, given: Event) -> TrialSpec:
+    """The search trial as if it were a final one: with its test classes."""
     spec = config.spec_again(given)
     splits = config.splits(spec.cell.dataset, spec.cell.protocol)
-    training = replace(spec.training, epochs=end["epoch"])
-    return replace(spec, phase="final", splits=splits, training=training, leaves=Leaves(last=False, embeddings=False))
+    return replace(spec, phase="final", splits=splits, leaves=Leaves(last=False, embeddings=False))
 
 
 def _score(uri: str, run: str, spec: TrialSpec) -> dict[str, float]:
     """The test classes, by the weights of the epoch that validation chose."""
-    worker = Worker()
-    worker.begin(spec)
     with tempfile.TemporaryDirectory() as here:
-        worker.load(read(fetch(uri, run, [STATE], Path(here))[STATE].parent))
+        state = read(fetch(uri, run, [STATE], Path(here))[STATE].parent)
+    worker = Worker()
+    worker.begin(replace(spec, training=replace(spec.training, epochs=len(state["rows"]))))  # where it was saved last
+    worker.load(state)
     return dict(worker.learner.read_test().test)

@@ -16,6 +16,14 @@ from study.lease import Request
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class Interrupted(KeyboardInterrupt):
+    """Before the first trial, or after the last."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
 class Interrupts:
     """The first signal ends the study in good order, the second at once: nothing that was measured is lost either way."""
 
@@ -28,8 +36,10 @@ class Interrupts:
     def ask(self, request: Request) -> None:
         """What another process wants."""
         self.stopping = True
-        if request == "cancel":
+        if request == "cancel" and self.orderly:
             self.signal, self.ending = signal.SIGTERM, True
+        elif request == "cancel" or not self.orderly:  # it waits for nodes, or for Ray
+            os.kill(os.getpid(), signal.SIGTERM)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -62,4 +72,4 @@ class Interrupts:
             os.write(sys.stderr.fileno(), b"\nfairtrial: ended at once; --resume goes on from here.\n")
             os._exit(128 + number)
         if not self.orderly:
-            raise KeyboardInterrupt
+            raise Interrupted(number)

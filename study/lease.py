@@ -9,12 +9,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
 
 import psutil
+
+from study.storage import replace_text
 
 LEASE, REQUEST = "driver.json", "request"
 BEAT, EXPIRY = 5.0, 60.0  # seconds between renewals; without one for so long the holder is taken for dead
@@ -31,22 +34,33 @@ class Holder:
     born: float
     token: str
     beat: float
+    space: str = ""  # in which its process number means something: a boot of a machine, a container
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
     def lives(self) -> bool:
-        """On this machine one can look; elsewhere the lease decides."""
-        if self.host == socket.gethostname():
-            born = _born(self.pid)
-            return born is not None and abs(born - self.born) < 1
-        return time.time() - self.beat < EXPIRY
+        """Where its number means something one can look; elsewhere the lease decides."""
+        renewed = time.time() - self.beat < EXPIRY
+        if (self.host, self.space) != (socket.gethostname(), _space()):
+            return renewed
+        born = _born(self.pid)
+        return born is not None and (renewed or abs(born - self.born) < 1)  # a clock that was set moves what is known of a birth
+
+
+def _space() -> str:
+    parts = []
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        with suppress(OSError):
+            parts.append(os.readlink(path) if os.path.islink(path) else Path(path).read_text().strip())
+    return " ".join(parts)
 
 
 def _born(pid: int) -> float | None:
-    """None: there is no such process."""
+    """None: there is no such process, or nothing of it but its number."""
     try:
-        return float(psutil.Process(pid).create_time())
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
     except psutil.NoSuchProcess:
         return None
 
@@ -66,7 +80,7 @@ def _read(path: Path) -> Holder | None:
 
 def ask(folder: Path, request: Request) -> None:
     """The driver of this study sees it within a second, wherever it runs."""
-    (folder / REQUEST).write_text(request)
+    replace_text(folder / REQUEST, request)
 
 
 class Lease:
@@ -74,7 +88,7 @@ class Lease:
 
     def __init__(self, folder: Path, obey: Callable[[Request], None] = lambda request: None) -> None:
         self.folder, self.obey = folder, obey
-        self.mine = Holder(socket.gethostname(), os.getpid(), _born(os.getpid()) or 0.0, secrets.token_hex(8), time.time())
+        self.mine = Holder(socket.gethostname(), os.getpid(), _born(os.getpid()) or 0.0, secrets.token_hex(8), time.time(), _space())
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._keep, name="lease", daemon=True)
 
@@ -98,22 +112,35 @@ class Lease:
             draft.write_text(json.dumps(asdict(self.mine)))
             try:
                 os.link(draft, path)
+                self._sweep()
                 return
             except FileExistsError:
+                dead = _read(path)
                 if other := holder(self.folder):
                     raise ValueError(
                         f"The study '{self.folder.name}' is being run by {other}; `fairtrial status {self.folder.name}` shows it, "
                         f"`fairtrial stop {self.folder.name}` ends it."
                     ) from None
-                stale = self.folder / f"{LEASE}.stale-{self.mine.token}"
-                try:
-                    path.rename(stale)
-                    stale.unlink()
-                except FileNotFoundError:  # another one was quicker
-                    continue
+                self._move_away(path, dead)
             finally:
                 draft.unlink(missing_ok=True)
         raise ValueError(f"The study '{self.folder.name}' is being taken by several drivers at once; try again.")
+
+    def _move_away(self, path: Path, dead: Holder | None) -> None:
+        """The lease of a dead driver. If another one was quicker and it is theirs by now, it is put back."""
+        stale = self.folder / f"{LEASE}.stale-{self.mine.token}"
+        with suppress(FileNotFoundError):
+            path.rename(stale)
+            if _read(stale) != dead:
+                with suppress(FileExistsError):
+                    os.link(stale, path)
+            stale.unlink()
+
+    def _sweep(self) -> None:
+        """What drivers left that were killed while they wrote a lease."""
+        for path in self.folder.glob(f"{LEASE}.*"):
+            if self.mine.token not in path.name:
+                path.unlink(missing_ok=True)
 
     def _is_mine(self) -> bool:
         found = _read(self.folder / LEASE)

@@ -40,13 +40,16 @@ class Ledger:
 
     def _write(self, line: bytes) -> None:
         try:
+            if os.fstat(self.file.fileno()).st_size != self.size:
+                raise OSError(errno.EBUSY, "another driver has written to it", str(self.path))
             if self.file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             os.fsync(self.file.fileno())
             self.size += len(line)
         except OSError as error:
             self.failure = error
-            self.file.truncate(self.size)
+            if error.errno != errno.EBUSY:
+                self.file.truncate(self.size)
 
     def close(self) -> None:
         self.file.close()
@@ -60,8 +63,8 @@ def _whole(path: Path) -> int:
         return 0
 
 
-def read(path: Path, start: int = 0) -> Iterator[tuple[Event, int]]:
-    """Every event from this byte on, and the byte after it. ValueError: a line in the middle is broken, which no crash does."""
+def read(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple[Event, int]]:
+    """Every event from this byte on, and the byte after it; end: of what counts. ValueError: a line is broken, which no crash does."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -69,7 +72,7 @@ def read(path: Path, start: int = 0) -> Iterator[tuple[Event, int]]:
     with file:
         file.seek(start)
         for line in file:
-            if not line.endswith(b"\n"):  # torn, or still being written
+            if not line.endswith(b"\n") or (end is not None and start >= end):  # torn, or still being written
                 return
             start += len(line)
             try:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -43,6 +44,7 @@ class Mirror:
     def __init__(self, config: StudyConfig, folder: Path, ledger: Ledger, *, resumed: bool) -> None:
         self.config, self.folder, self.ledger, self.resumed = config, folder, ledger, resumed
         self.offset = cursor(folder)
+        self.behind = True  # it may not have everything
         self.open: dict[str, None] = {}  # runs that have begun and not ended, in that order
         self.finals: dict[str, dict[int, dict[str, float]]] = {}  # cell -> seed -> metrics, of the parent runs
         self.given: dict[str, Event] = {}  # every trial, as the ledger tells of it
@@ -67,9 +69,10 @@ class Mirror:
             self.closing = True
             self.ledger.news.notify_all()
         self.thread.join()
-        if self.failure and not isinstance(self.failure, TrackingError):
+        if self.behind and not isinstance(self.failure, TrackingError):  # that one was told at the start
+            why = told(self.failure) if self.failure else "its thread ended"
             raise TrackingError(
-                f"Not everything reached MLflow ({told(self.failure)}), but nothing is lost: "
+                f"Not everything reached MLflow ({why}), but nothing is lost: "
                 f"`fairtrial run {self.config.name} --resume` writes the rest when it is back."
             ) from self.failure
 
@@ -82,27 +85,34 @@ class Mirror:
             return
         finally:
             self.ready.set()
-        well = self._insist(lambda: self.tracker.mark(self.open, "RUNNING"))
-        while well and (chunk := self._next()):
-            well = all(self._insist(action) for action in self._actions(chunk))
-            if well:
-                self.offset = chunk[-1][1]
-                save_cursor(self.folder, self.offset)
-        if well:
-            self._insist(lambda: self.tracker.mark(self.open, "KILLED"))
+        try:
+            self.behind = not self._follow_ledger()
+        except Exception as error:
+            self.failure = error
+
+    def _follow_ledger(self) -> bool:
+        """Until the study is over; False: MLflow did not come back."""
+        if self.offset and not self.tracker.knows_runs:  # another store than the one that the cursor speaks of
+            self.offset = 0
+        if not self._insist(lambda: self.tracker.mark(self.open, "RUNNING")):
+            return False
+        while chunk := self._next():
+            save: Action = partial(save_cursor, self.folder, chunk[-1][1])
+            if not all(self._insist(action) for action in chain(self._actions(chunk), [save])):
+                return False
+            self.offset = chunk[-1][1]
+        return self._insist(lambda: self.tracker.mark(self.open, "KILLED"))
 
     def _next(self) -> list[tuple[Event, int]]:
         """What the ledger has beyond the cursor; returns when there is something, or nothing more will come."""
         while True:
-            chunk = []
-            for event, end in read(self.folder / LEDGER, self.offset):
-                chunk.append((event, end))
-                if len(chunk) == CHUNK:
-                    break
+            closing = self.closing  # before the look: what is written later is looked for again
+            chunk = list(islice(read(self.folder / LEDGER, self.offset, self.ledger.size), CHUNK))
+            if chunk or closing:
+                return chunk
             with self.ledger.news:
-                if chunk or self.closing:
-                    return chunk
-                self.ledger.news.wait(timeout=5.0)
+                if not self.closing and self.ledger.size == self.offset:
+                    self.ledger.news.wait(timeout=5.0)
             time.sleep(0 if self.closing else PAUSE)
 
     def _insist(self, write: Action) -> bool:
@@ -135,6 +145,8 @@ class Mirror:
             elif event["event"] == "end":
                 yield partial(self.tracker.log_points, event["key"], rows.pop(event["key"], []))
                 yield partial(self._end_trial, event)
+            elif event["event"] == "resumed" and event.get("grows"):
+                yield partial(self.tracker.mark, list(map(str, _cells(self.config))), "RUNNING")
             elif event["event"] == "audit":
                 yield partial(self.tracker.log, event["key"], event["metrics"], at=event["at"])
             elif event["event"] == "finished":
@@ -146,7 +158,7 @@ class Mirror:
     def _follow(self, event: Event) -> None:
         """What is open, and what the final trials measured."""
         kind = event["event"]
-        if kind == "study":
+        if kind == "study" or (kind == "resumed" and event.get("grows")):
             self.open |= dict.fromkeys(str(cell) for cell in _cells(self.config))
         elif kind == "trial":
             self.open[event["key"]] = None
@@ -185,7 +197,7 @@ class Mirror:
         tags |= {"error": event["error"]} if "error" in event else {}
         kept: tuple[str, ...] = (STATE,) if self.config.keep_checkpoints else ()
         names = kept if self.given[event["key"]]["name"].startswith("search-") else ARTIFACTS
-        last = newest(self.folder, event["key"])
+        last = newest(self.folder, event["key"]) if names else None
         files = [path for name in names if last and (path := last / name).exists()]
         status: Status = "FAILED" if event["outcome"] == "failed" else "FINISHED"
         self.tracker.end(event["key"], status, tags=tags, files=files, at=event["at"])
@@ -196,7 +208,7 @@ class Mirror:
         """A parent run gets the means of its final trials."""
         finals = list(self.finals.get(cell, {}).values())
         names = [name for name in finals[0] if name.startswith("test/")] if finals else []
-        self.tracker.log(cell, {name: fmean(final[name] for final in finals) for name in names}, at=event["at"])
+        self.tracker.log(cell, {name: fmean(final[name] for final in finals if name in final) for name in names}, at=event["at"])
         self.tracker.end(cell, "FINISHED", at=event["at"])
 
 

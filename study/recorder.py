@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
-from ray.tune import Callback
+from ray.tune import Callback, Checkpoint
 from ray.tune.experiment import Trial
 
 from study.audit import Audit
@@ -15,7 +16,8 @@ from study.search import Given
 from trainables.contract import Rule, TrialSpec
 
 LOST = ("diverged", "out_of_memory")  # a row that says so is the last one
-NO_ROOM = "No space left on device"
+NO_ROOM = ("No space left on device", "Disk quota exceeded", "Read-only file system")
+KEEPS = 2  # checkpoints of a trial: the last one may not be whole if the power goes
 
 
 class Recorder(Callback):
@@ -25,7 +27,7 @@ class Recorder(Callback):
         self.ledger, self.view, self.audit = ledger, view, audit
         self.last = dict(last)
         self.begun: set[str] = set()
-        self.no_room = False
+        self.no_room = ""  # what the disk said
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks; what is worth keeping stands in the ledger."""
@@ -70,12 +72,17 @@ class Recorder(Callback):
         if spec.leaves.last:
             self._audit(trial, spec, str(trial.last_result["epoch"]), "last-epoch")
 
+    def on_checkpoint(self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any) -> None:
+        """Old ones go."""
+        for path in sorted(Path(checkpoint.path).parent.glob("checkpoint_*"))[:-KEEPS]:
+            shutil.rmtree(path, ignore_errors=True)
+
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         error = Path(trial.error_file).read_text() if trial.error_file else ""
-        if NO_ROOM in error:  # not the trial's fault: it goes on when there is room again
-            self.no_room = True
+        if said := next((said for said in NO_ROOM if said in error), ""):  # not the trial's fault: it goes on when there is room again
+            self.no_room = said
             return
-        self._end(trial, TrialSpec.from_dict(trial.config["spec"]), "failed", trial.last_result or {}, error=trial.error_file or "")
+        self._end(trial, TrialSpec.from_dict(trial.config["spec"]), "failed", trial.last_result or {}, error=" ".join(error.split())[-300:])
 
     def _end(self, trial: Trial, spec: TrialSpec, outcome: str, last: dict[str, Any], **more: Any) -> None:
         known = {name: last[name] for name in ("epoch", "score", "metrics", "chosen_epoch") if name in last}

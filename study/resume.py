@@ -63,7 +63,6 @@ class Standing:
 
     epochs: dict[str, int] = field(default_factory=dict)  # key -> last epoch that was written
     ended: list[tuple[TrialSpec, Event]] = field(default_factory=list)
-    scores: dict[str, float] = field(default_factory=dict)  # key -> best so far
     finished: bool = False
 
     @property
@@ -85,10 +84,12 @@ def rebuild(past: Sequence[Event], searcher: StudySearcher, stopping: StopPerCel
         elif kind == "row":
             given = searcher.running[event["key"]]
             stops = stopping.judge(str(given.spec.cell), given.name, event) == StopPerCell.STOP
-            standing.epochs[event["key"]], standing.scores[event["key"]] = event["epoch"], event["score"]
+            standing.epochs[event["key"]] = event["epoch"]
             last = event["epoch"] >= given.spec.training.epochs or any(event.get(name) for name in LOST)
             if given.spec.phase == "search" and (stops or last):
                 decided[event["key"]] = event
+            else:
+                decided.pop(event["key"], None)
         elif kind == "end":
             decided.pop(event["key"], None)
             _end(searcher, standing, event)

@@ -13,7 +13,7 @@ from ray import tune
 
 from analysis.page import write_page
 from analysis.tables import Ranking
-from analysis.tracking import read_study
+from analysis.tracking import TrackingError, read_study
 from study.audit import Audit
 from study.config import StudyConfig
 from study.interrupts import Interrupts
@@ -23,13 +23,13 @@ from study.live import View
 from study.mirror import Mirror
 from study.nodes import ask_nodes, check_nodes
 from study.preflight import PreflightError, check_place, study_folder, tracking_uri
-from study.recorder import NO_ROOM, Recorder
+from study.recorder import Recorder
 from study.resume import began_with, check_same, identity, rebuild, take_up
 from study.room import Room, find_room
 from study.search import StudySearcher
 from study.staging import stage
 from study.stopping import StopPerCell
-from study.storage import RAY, attempts, config_yaml, trial_folder, write_splits
+from study.storage import RAY, config_yaml, next_attempt, replace_text, trial_folder, write_splits
 from study.versions import code
 from trainables.slot import Slot
 
@@ -80,25 +80,27 @@ class Drive:
     def __init__(self, config: StudyConfig, folder: Path, interrupts: Interrupts, view: View, *, new_code: bool) -> None:
         self.config, self.folder, self.interrupts, self.view = config, folder, interrupts, view
         if not (folder / "config.yaml").exists():  # so that whatever happens next can be gone on with
-            (folder / "config.yaml").write_text(config_yaml(config))
-        self.past = events(folder)
-        self.grows = check_same(self.past, identity(config, code()), new_code=new_code) if self.past else {}
+            replace_text(folder / "config.yaml", config_yaml(config))
+        past = events(folder)
+        self.past = bool(past)
+        self.grows = check_same(past, identity(config, code()), new_code=new_code) if past else {}
         self.ledger = Ledger(folder / LEDGER)
         self.total = sum(sum(config.trials(cell)) for cell in config.cells()) + len(config.baseline_cells())
         self.stopping = StopPerCell(config)
-        self.searcher = StudySearcher(began_with(self.past, config) if self.past else config)
-        self.standing = rebuild(self.past, self.searcher, self.stopping, self.ledger)
+        self.searcher = StudySearcher(began_with(past, config) if past else config)
+        self.searcher.halts = lambda: interrupts.stopping
+        self.standing = rebuild(past, self.searcher, self.stopping, self.ledger)
 
     def run(self) -> Finished:
-        mirror = Mirror(self.config, self.folder, self.ledger, resumed=bool(self.past))
+        mirror = Mirror(self.config, self.folder, self.ledger, resumed=self.past)
         ours = not ray.is_initialized()
         try:
             recorder = self._train(mirror)
-            if self.searcher.over and not self.standing.finished:
+            if self._over(recorder) and not self.standing.finished:
                 self.ledger.note("finished")
         finally:
             try:
-                mirror.close()  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
+                self._close(mirror)  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
             finally:
                 self.ledger.close()
                 if ours:
@@ -120,7 +122,7 @@ class Drive:
 
     def _note_beginning(self) -> None:
         """From here on there is something to go on with."""
-        (self.folder / "config.yaml").write_text(config_yaml(self.config))
+        replace_text(self.folder / "config.yaml", config_yaml(self.config))
         (self.folder / "finished.json").unlink(missing_ok=True)
         write_splits(self.config, self.folder / "splits")
         if self.past:
@@ -145,19 +147,31 @@ class Drive:
             raise
         return room
 
+    def _over(self, recorder: Recorder) -> bool:
+        """The searcher takes a trial that the disk cut off for one that failed."""
+        return self.searcher.over and not recorder.no_room and self.ledger.failure is None
+
+    def _close(self, mirror: Mirror) -> None:
+        """After a signal an MLflow that is away is no error: the study is interrupted anyway, and all is in the ledger."""
+        try:
+            mirror.close()
+        except TrackingError:
+            if not self.interrupts.signal:
+                raise
+
     def must_end(self, recorder: Recorder) -> bool:
         """Asked by Tune after every event."""
         if self.interrupts.stopping and not self.searcher.stopping:
             self.searcher.stopping = True
             self.ledger.note("stopping")
-        return self.interrupts.ending or recorder.no_room or self.ledger.failure is not None
+        return self.interrupts.ending or bool(recorder.no_room) or self.ledger.failure is not None
 
     def _done(self, recorder: Recorder) -> Finished:
         ended = [event["outcome"] for event in events(self.folder) if event["event"] == "end"]
-        done = Finished(self.folder, tracking_uri(self.config), len(ended), ended.count("failed"), not self.searcher.over, [], None)
+        done = Finished(self.folder, tracking_uri(self.config), len(ended), ended.count("failed"), not self._over(recorder), [], None)
         if not done.interrupted:
             (self.folder / "finished.json").write_text(json.dumps({"trials": done.trials, "failed": done.failed}))
-        no_room = str(self.ledger.failure or "") or (NO_ROOM if recorder.no_room else "")
+        no_room = str(self.ledger.failure or recorder.no_room)
         return replace(done, signal=self.interrupts.signal, no_room=no_room)
 
 
@@ -189,12 +203,13 @@ def _tuner(drive: Drive, recorder: Recorder, room: Room) -> tune.Tuner:
             trial_dirname_creator=lambda trial: trial_folder(trial.config["key"]),
         ),
         run_config=tune.RunConfig(
-            name=str(attempts(drive.folder) + 1),
+            name=str(next_attempt(drive.folder)),
             storage_path=str((drive.folder / RAY).absolute()),
             verbose=0,
             stop=_Ends(lambda: drive.must_end(recorder)),
             callbacks=[recorder],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
-            checkpoint_config=tune.CheckpointConfig(num_to_keep=1, checkpoint_frequency=1, checkpoint_at_end=True),
+            # No num_to_keep: with it Tune writes down the whole experiment after every checkpoint. The recorder removes old ones.
+            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True),
         ),
     )

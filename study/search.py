@@ -73,6 +73,7 @@ class StudySearcher(Searcher):
         super().__init__(metric=SCORE, mode="max")
         self.config, self.slots, self.note = config, slots, note
         self.stopping = False  # nothing new is handed out
+        self.halts: Callable[[], bool] = lambda: False  # the same, asked for
         self.running: dict[str, Given] = {}  # by key: handed out and not ended
         self.interrupted: list[Given] = []  # of them those that an earlier driver left, and nobody runs yet
         self.starts: dict[str, str] = {}  # key -> a checkpoint that an interrupted trial goes on from
@@ -110,7 +111,7 @@ class StudySearcher(Searcher):
 
         A trial is not drawn before its slot is there: by then the searcher knows more.
         """
-        if self.stopping:
+        if self.stopping or self.halts():
             return str(Searcher.FINISHED)
         if len(self.running) - len(self.interrupted) >= self.slots():
             return None

@@ -95,7 +95,8 @@ def _state(folder: Path, told: list[Event], *, driven: bool) -> State:
     if driven:
         last = next(event["event"] for event in reversed(told) if event["event"] in ("study", "resumed", "stopping"))
         return "stopping" if last == "stopping" or (folder / REQUEST).exists() else "running"
-    return "finished" if told[-1]["event"] == "finished" else "interrupted"
+    last = next(event["event"] for event in reversed(told) if event["event"] in ("study", "resumed", "trial", "finished"))
+    return "finished" if last == "finished" else "interrupted"
 
 
 def _pace(told: list[Event]) -> float:
@@ -108,7 +109,11 @@ def _pace(told: list[Event]) -> float:
 
 def studies_in(root: Path) -> list[Path]:
     """The folders of all studies that have begun, the one that was written to last first."""
-    return sorted((path.parent for path in root.glob(f"*/{LEDGER}")), key=lambda path: (path / LEDGER).stat().st_mtime, reverse=True)
+    return sorted(
+        (path.parent for path in root.glob(f"*/{LEDGER}") if path.stat().st_size),
+        key=lambda path: (path / LEDGER).stat().st_mtime,
+        reverse=True,
+    )
 
 
 def find_study(root: Path, name: str | None) -> Path:

@@ -23,6 +23,7 @@ class StopPerCell(FIFOScheduler):
         super().__init__()
         self.ashas = {str(cell): _asha(config) for cell in config.cells() if config.searched(cell) and config.rungs()}
         self.added: set[str] = set()
+        self.stopped: set[str] = set()
 
     def on_trial_result(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> str:
         return self.judge(trial.config["cell"], trial.config["trial"], result)
@@ -39,6 +40,10 @@ class StopPerCell(FIFOScheduler):
             self.added.add(trial.trial_id)
             asha.on_trial_add(None, trial)
         decision = asha.on_trial_result(None, trial, result)
+        if decision == TrialScheduler.STOP:
+            self.stopped.add(trial.trial_id)
+        elif trial.trial_id in self.stopped:  # its slot died before it could be stopped; a rung judges a trial once
+            decision = TrialScheduler.STOP
         # Its scores set the bar at every rung, but the published setting itself is never stopped.
         return str(TrialScheduler.CONTINUE if name == PUBLISHED else decision)
 

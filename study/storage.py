@@ -15,6 +15,13 @@ from trainables.artifacts import epoch_of
 RAY = "ray"  # holds one folder per driver: 1, 2, ...
 
 
+def replace_text(path: Path, text: str) -> None:
+    """The old file or the new one, whatever happens in between."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(text)
+    draft.replace(path)
+
+
 def config_yaml(config: StudyConfig) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
@@ -48,6 +55,6 @@ def newest(folder: Path, key: str, *, epoch: int | None = None) -> Path | None:
     return None
 
 
-def attempts(folder: Path) -> int:
-    """How many drivers have had this study."""
-    return sum(1 for path in (folder / RAY).glob("*") if path.name.isdigit())
+def next_attempt(folder: Path) -> int:
+    """The number of a further driver."""
+    return 1 + max((int(path.name) for path in (folder / RAY).glob("*") if path.name.isdigit()), default=0)

@@ -48,7 +48,14 @@ except ValueError:
 
 def leave(folder: Path, **changes: Any) -> None:
     me = psutil.Process().create_time()
-    held = {"host": socket.gethostname(), "pid": os.getpid(), "born": me, "token": "x", "beat": time.time()} | changes
+    held = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "born": me,
+        "token": "x",
+        "beat": time.time(),
+        "space": lease._space(),
+    } | changes
     (folder / LEASE).write_text(json.dumps(held))
 
 
@@ -56,7 +63,7 @@ def leave(folder: Path, **changes: Any) -> None:
     "changes",
     [
         {"pid": 2**22 + 1},  # no such process
-        {"born": 12.0},  # its number was given to another process
+        {"born": 12.0, "beat": 0.0},  # its number was given to another process
         {"host": "elsewhere", "beat": time.time() - lease.EXPIRY - 1},
     ],
 )
@@ -112,3 +119,14 @@ def test_a_driver_whose_study_was_taken_from_it_ends(tmp_path: Path, monkeypatch
         leave(tmp_path, host="elsewhere")
         assert told.wait(20)
     assert str(holder(tmp_path)).endswith("elsewhere")
+
+
+def test_a_driver_that_is_dead_but_not_buried_holds_nothing(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    deadline = time.monotonic() + 30
+    while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    leave(tmp_path, pid=child.pid)
+    assert holder(tmp_path) is None
+    child.wait()

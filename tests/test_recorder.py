@@ -86,7 +86,7 @@ def test_a_full_disk_is_no_fault_of_the_trial(played: SimpleNamespace) -> None:
     played.trial.error_file = str(played.folder / "error.txt")
     played.recorder.on_trial_error(0, [], played.trial)
     assert told(played) == []
-    assert played.recorder.no_room
+    assert played.recorder.no_room == "No space left on device"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 import yaml
 
 from study.splits import read_splits
-from study.storage import attempts, checkpoints, config_yaml, newest, trial_folder, write_splits
+from study.storage import checkpoints, config_yaml, newest, next_attempt, trial_folder, write_splits
 from tests.conftest import MakeConfig
 from trainables.artifacts import SEAL, STATE, write
 
@@ -41,7 +41,7 @@ def checkpoint(folder: Path, driver: int, number: int, epoch: int) -> Path:
 def test_a_trial_goes_on_from_its_newest_checkpoint_whichever_driver_made_it(tmp_path: Path) -> None:
     for driver, number, epoch in ((1, 9, 9), (2, 0, 10), (10, 0, 11)):
         checkpoint(tmp_path, driver, number, epoch)
-    assert attempts(tmp_path) == 3
+    assert next_attempt(tmp_path) == 11
     assert [path.parts[-3] for path in checkpoints(tmp_path, KEY)] == ["1", "2", "10"]
     assert newest(tmp_path, KEY) == checkpoints(tmp_path, KEY)[-1]
     assert newest(tmp_path, KEY, epoch=10) == checkpoints(tmp_path, KEY)[-2]  # the ledger reaches no further

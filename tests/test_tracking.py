@@ -131,3 +131,20 @@ def test_an_unusable_store_is_one_sentence_without_its_password() -> None:
 def test_an_experiment_without_a_single_run_is_used(store: str, tmp_path: Path) -> None:
     open_store(store).create_experiment("started once")
     Tracker(store, "started once", artifacts=tmp_path)
+
+
+def test_a_run_whose_making_was_answered_by_nobody_is_found_again(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = Tracker(store, "lost answer", artifacts=tmp_path)
+    create = tracker._client.create_run
+
+    def lost(*args: object, **more: object) -> object:
+        create(*args, **more)
+        raise TimeoutError("no answer")
+
+    with monkeypatch.context() as patch, pytest.raises(TimeoutError):
+        patch.setattr(tracker._client, "create_run", lost)
+        write_one(tracker)
+    write_one(tracker)
+    experiment = tracker._client.get_experiment_by_name("lost answer")
+    assert experiment is not None
+    assert len(tracker._client.search_runs([experiment.experiment_id])) == 2

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
+
+from filelock import FileLock
 
 from analysis.tracking.store import TrackingError, open_store, redact
 
@@ -24,11 +27,17 @@ class Tracker:
     def __init__(self, uri: str, study: str, *, artifacts: Path | None, resumed: bool = False) -> None:
         self._study, self._artifacts = study, artifacts
         self._runs: dict[str, str] = {}  # cell, or cell/trial -> run id
+        self._tried: set[str] = set()  # runs that were asked for; if the answer was lost, they may be there
         try:
-            self._client = open_store(uri)
-            self._experiment = self._find_experiment(resumed=resumed)
+            with _alone(uri):
+                self._client = open_store(uri)
+                self._experiment = self._find_experiment(resumed=resumed)
         except Exception as error:
             raise TrackingError(f"MLflow at {redact(uri)} cannot be used: {told(error)}") from error
+
+    @property
+    def knows_runs(self) -> bool:
+        return bool(self._runs)
 
     def start_cell(self, cell: str, *, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str], at: int = 0) -> None:
         self._start(cell, name=cell, params=params, tags={**tags, "kind": "cell"}, files=files, at=at)
@@ -95,7 +104,10 @@ class Tracker:
     def _start(self, key: str, *, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str], at: int) -> None:
         from mlflow.entities import Param
 
+        if key not in self._runs and key in self._tried:
+            self._runs = self._known(self._experiment)
         if key not in self._runs:
+            self._tried.add(key)
             texts = {tag: str(value) for tag, value in tags.items()}
             run = self._client.create_run(self._experiment, start_time=at or None, run_name=name, tags=texts)
             self._runs[key] = run.info.run_id
@@ -118,6 +130,11 @@ def keep_files(uri: str, study: str, files: Sequence[Path], *, below: Path) -> N
         client.set_terminated(run.info.run_id, "FINISHED")
     except Exception as error:
         raise TrackingError(f"MLflow at {redact(uri)} cannot keep the page: {told(error)}") from error
+
+
+def _alone(uri: str) -> AbstractContextManager[Any]:
+    """Of several that open a fresh SQLite store at once, one makes its tables."""
+    return FileLock(f"{uri.removeprefix('sqlite:///')}.lock", timeout=120) if uri.startswith("sqlite:///") else nullcontext()
 
 
 def told(error: Exception) -> str:

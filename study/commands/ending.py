@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from study.commands import FAIRTRIAL, Studies, config_of, one_sentence
+from study.commands import FAIRTRIAL, NO_PLACE, Studies, config_of, one_sentence
 from study.lease import REQUEST, Lease, Request, ask, holder
 from study.ledger import LEDGER, Ledger
 from study.preflight import tracking_uri
@@ -54,7 +54,7 @@ def delete(study: Study, studies: Studies = "studies", yes: Annotated[bool, type
         about, config = status_of(folder), config_of(folder)
     if not yes:
         typer.confirm(f"Delete '{study}' ({about.state}, {about.ended} trials) and its runs in MLflow?", abort=True)
-    with one_sentence():
+    with one_sentence(), Lease(folder):
         delete_study(tracking_uri(config), config.name)
         if not config.tracking_uri:
             shutil.rmtree(folder.parent / "mlartifacts" / config.name, ignore_errors=True)
@@ -66,11 +66,13 @@ def reap(studies: Studies = "studies") -> None:
     """Put in order what crashed drivers left: MLflow gets what it lacks, and runs that nobody drives are KILLED."""
     from study.mirror import Mirror
 
-    root, mended = Path(studies), 0
+    root, mended, failed = Path(studies), 0, 0
     with one_sentence():
         find_study(root, None)
-        for folder in studies_in(root):
-            if holder(folder) or (status_of(folder).state == "finished" and not status_of(folder).behind):
+    for folder in studies_in(root):
+        try:
+            about = status_of(folder)
+            if about.driver or (about.state == "finished" and not about.behind):
                 continue
             with Lease(folder):
                 ledger = Ledger(folder / LEDGER)
@@ -78,6 +80,11 @@ def reap(studies: Studies = "studies") -> None:
                 mirror.wait_until_ready()
                 mirror.close()
                 ledger.close()
-            mended += 1
-            print(f"{folder.name}: in order; `{FAIRTRIAL} run {folder.name} --resume` goes on.")
+        except (ValueError, OSError) as error:
+            failed += 1
+            print(f"{folder.name}: {error}")
+            continue
+        mended += 1
+        print(f"{folder.name}: in order; `{FAIRTRIAL} run {folder.name} --resume` goes on.")
     print(f"{mended} of {len(studies_in(root))} studies needed it.")
+    raise typer.Exit(NO_PLACE if failed else 0)

@@ -42,8 +42,8 @@ def run(
     with one_sentence():
         try:
             done: Finished = run_study(config, resume=resume, new_code=new_code)
-        except KeyboardInterrupt:  # before the first trial
-            raise typer.Exit(128 + SIGINT) from None
+        except KeyboardInterrupt as interrupt:  # before the first trial
+            raise typer.Exit(128 + getattr(interrupt, "signal", SIGINT)) from None
     if done.interrupted:
         _interrupted(console, config, done.no_room, done.signal)
     print_rankings(console, done.rankings)
@@ -77,7 +77,7 @@ def _interrupted(console: Console, config: StudyConfig, no_room: str, signal: in
     where = "" if config.studies == "studies" else f" --set studies={config.studies}"
     again = f"{FAIRTRIAL} run {config.name} --resume{where}"
     if no_room:
-        end(f"The disk is full ({no_room}). Nothing that was measured is lost: make room, then `{again}`.", NO_PLACE)
+        end(f"The studies folder cannot be written ({no_room}). Nothing that was measured is lost: mend that, then `{again}`.", NO_PLACE)
     console.print(f"Interrupted. Nothing is lost: `{again}` goes on.", soft_wrap=True, highlight=False, markup=False)
     raise typer.Exit(128 + (signal or SIGINT))
 

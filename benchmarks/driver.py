@@ -76,6 +76,7 @@ class Driver:
     def __init__(self, config: StudyConfig, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.clock, self.rng, self.rows = Clock(), random.Random(0), 0
+        self.best: dict[str, float] = defaultdict(float)
         self.ledger = Ledger(folder / LEDGER)
         self.stopping, self.searcher = StopPerCell(config), StudySearcher(config, slots=lambda: SLOTS)
         self.searcher.note = lambda given: self.note("trial", **given.event())
@@ -104,8 +105,9 @@ class Driver:
             running = [(name, given, epoch + 1) for name, given, epoch in running if not self.step(name, given, epoch + 1)]
 
     def step(self, name: str, given: Given, epoch: int) -> bool:
-        score = self.rng.random() * (1 - 0.9**epoch)
-        metrics = {key: self.rng.random() for key in (*NAMES, *SELECT)}
+        reached = self.rng.random() * (1 - 0.9**epoch)
+        score = self.best[given.key] = max(reached, self.best[given.key])
+        metrics = {key: self.rng.random() for key in (*NAMES, *SELECT)} | {"select/recall_at_1": reached}
         last = epoch == given.spec.training.epochs
         if last and given.spec.phase == "final":
             metrics |= {"test/recall_at_1": score, "test/map_at_r": score, "chosen_epoch": epoch}

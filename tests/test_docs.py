@@ -87,3 +87,12 @@ def test_the_prices_add_up() -> None:
     assert f"${head + disk:.2f}"[:4] == "$5.4"
     assert f"| $5.40 | ${0.192 * 730 + 24:.0f} |" in CLUSTER
     assert f"${8 * 1.212 * 24:.0f}" in CLUSTER
+
+
+def test_the_slots_of_the_scale_page_are_its_limits_times_its_seconds() -> None:
+    text = (ROOT / "docs" / "scale.md").read_text()
+    (header,) = re.findall(r"^\| part \| limit \| slots at (\d+) s an epoch \| at (\d+) s \| at (\d+) s \|$", text, flags=re.MULTILINE)
+    rows = re.findall(r"\| (\d+) epochs/s \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", text)
+    assert len(rows) == 3
+    for limit, *slots in rows:
+        assert [int(each.replace(",", "")) for each in slots] == [int(limit) * int(seconds) for seconds in header]

@@ -250,11 +250,20 @@ def test_status_is_that_of_the_shared_folder(config: MakeConfig, cluster: Path, 
     done = invoke("status", "one", "--cluster", str(cluster))
     assert done.exit_code == 0, done.output
     assert "one: interrupted, 0 of 5 trials ended" in done.stdout
+    assert f"submit one --resume --cluster {cluster}   goes on" in done.stdout
+    assert "fairtrial run" not in done.stdout
     assert "Fetched IP" not in done.stdout
     assert "fairtrial-ended" not in done.stdout
     assert "\r" not in done.stdout
     told = invoke("status", "one", "--json", "--cluster", str(cluster)).stdout
     assert yaml.safe_load(told)["total"] == 5
+
+
+def test_watching_shows_it_as_it_comes(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(ray.autoscaler.sdk, "run_on_cluster", lambda file, **options: asked.append(options))
+    assert invoke("status", "one", "--watch", "--cluster", str(cluster)).exit_code == 0
+    assert asked == [{"cmd": f"cd ~/fairtrial && python -m study status one --watch --studies {cluster.parent}/shared"}]
 
 
 def test_what_fails_there_fails_here_with_the_same_code(config: MakeConfig, cluster: Path, here: list[str]) -> None:

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from study.commands import one_sentence
+from study.commands import FAIRTRIAL, one_sentence
 from study.head import Head
 
 ClusterFile = Annotated[
     Path | None, typer.Option("--cluster", metavar="FILE", help="on the cluster that this file describes, by ssh: cluster.yaml")
 ]
+
+RESUME = re.compile(r"fairtrial run (\S+) --resume")  # as it is said there; from here it is another command
 
 
 def or_there(verb: Callable[..., None]) -> Callable[..., None]:
@@ -33,7 +35,7 @@ def or_there(verb: Callable[..., None]) -> Callable[..., None]:
                 return
             code, text = head.run(words)
             text = _bring(head, text) if verb.__name__ == "report" and not code else text
-        print(text, end="")
+        print(RESUME.sub(rf"{FAIRTRIAL} submit \1 --resume --cluster {cluster}", text), end="")
         raise typer.Exit(code)
 
     before = inspect.signature(verb)

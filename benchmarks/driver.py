@@ -124,7 +124,7 @@ class Driver:
 
 
 def show(what: str, amount: str) -> None:
-    print(f"{what:<58}{amount}", flush=True)
+    print(f"{what:<66}{amount}", flush=True)
 
 
 def rates(what: str, count: int, seconds: tuple[float, float]) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from trainables_helpers import FEW, SPLIT, final, search, sketches, timeless
 
-from trainables.artifacts import STATE, write
+from trainables.artifacts import SEAL, STATE, write
 from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Leaves, Split, TrialSpec
 from trainables.learner import Learner
 from trainables.metrics.retrieval import retrieval
@@ -248,7 +248,7 @@ def test_queries_csv_has_one_row_per_test_query_and_its_mean_is_the_reported_one
     run(learner)
     reported = learner.read_test()
     write(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([STATE, *ARTIFACTS[:2]])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([SEAL, STATE, *ARTIFACTS[:2]])
     rows = list(csv.DictReader((tmp_path / "queries.csv").open()))
     assert list(rows[0]) == ["fold", "rule", "image", "class", *learner.spec.training.metrics]
     joined = [row for row in rows if row["fold"] == "concatenated"]

@@ -166,7 +166,7 @@ def test_cross_validation_has_ten_models_and_searches_nothing() -> None:
 def test_only_what_table_15_lists_is_swept_and_in_its_order() -> None:
     config = make(PRESETS["thesis_fixed_validation"]())
     swept = {loss: [key for key, param in config.space(loss).items() if len(param.levels()) > 1] for loss in config.losses}
-    with (Path(__file__).parent / "published" / "thesis_search.csv").open() as file:
+    with (Path(__file__).parent.parent / "analysis" / "published" / "thesis_search.csv").open() as file:
         printed = [(row["loss"], f"loss.{row['hyperparameter']}") for row in csv.DictReader(file)]
     assert [(loss, key) for loss in config.losses for key in swept[loss]] == printed
     assert config.space("soft_triple")["loss.centers"].levels() == (10,)

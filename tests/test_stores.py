@@ -94,7 +94,7 @@ def postgres() -> Iterator[str]:
     options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -c fsync=off"
     start = [*user, str(program("pg_ctl")), "-D", f"{folder}/data", "-l", f"{folder}/log", "-w"]
     subprocess.run([*start, "-o", options, "start"], check=True, capture_output=True)
-    yield f"postgresql://fair@127.0.0.1:{port}/postgres"
+    yield f"postgresql+psycopg2://fair@127.0.0.1:{port}/postgres"
     subprocess.run([*start, "-m", "immediate", "stop"], check=True, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
 

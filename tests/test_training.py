@@ -73,7 +73,7 @@ def test_a_search_starts_at_the_studys_own_values_and_final_trials_have_the_chos
     assert specs[0]["setting"] == study.published("contrastive")
     assert len({spec["training"]["learning_rate"] for spec in specs}) == 4
     for i in range(4):
-        searcher.on_trial_complete(f"t{i}", {"score": float(i == 2)})
+        searcher.on_trial_complete(f"t{i}", {"score": float(i == 2), "done": True})
     final = searcher.suggest("final")
     assert isinstance(final, dict)
     assert final["spec"]["setting"] == specs[2]["setting"]

@@ -4,6 +4,7 @@ Cost: a study is a real one: HyperOpt proposes, ASHA stops, every epoch is check
 the end of its first trial to the end of its last. Bare processes then train exactly what the slots trained in that time, the same
 settings for the same epochs with the same Learner, having imported everything and loaded the data before their clock starts: two
 processes for two slots of one worker, two processes that train by DDP for one slot of two workers. The ratio is of slot-seconds.
+Where slots have every core, what the driver and Ray's own processes compute is taken from them: their core-seconds stand beside.
 
 Start: trials of one epoch, one after the other. From the end of a trial to the end of the next, without the seconds of its epoch: what
 it takes to get a trial to its first step and back. Warm is what a study does; naive is an actor, and with two workers a whole
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import psutil
 from rich.console import Console
 
 import study.run
@@ -42,16 +44,30 @@ class Clock(View):
         super().__init__(config, Console(quiet=True))
         self.slots: dict[int, list[Done]] = {}
         self.epoch_seconds: list[float] = []
+        self.cores: list[tuple[float, float]] = []  # core-seconds of the driver and of Ray's processes, at the end of each trial
 
     def ended(self, spec: TrialSpec, name: str, outcome: str, result: dict[str, Any]) -> None:
         super().ended(spec, name, outcome, result)
         self.slots.setdefault(result["pid"], []).append((time.perf_counter(), spec, result["epoch"]))
         self.epoch_seconds.append(result["metrics"]["seconds"])
+        self.cores.append(self._core_seconds())
+
+    def _core_seconds(self) -> tuple[float, float]:
+        me = psutil.Process()
+        return _used(me), sum(_used(each) for each in me.children(recursive=True) if each.pid not in self.slots)
 
     def starts(self) -> list[float]:
         """Of every trial but the first."""
         ends = sorted(end for done in self.slots.values() for end, _, _ in done)
         return [b - a - seconds for (a, b), seconds in zip(pairwise(ends), self.epoch_seconds[1:], strict=True)]
+
+
+def _used(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:  # it has ended
+        return 0.0
+    return float(times.user + times.system)
 
 
 def run(**changes: Any) -> Clock:
@@ -109,7 +125,9 @@ def cost(what: str, *, workers: int, trials: int) -> None:
     later = [each for done in slots for each in done[1:]]
     print(ROW.format(f"{what}: {len(later)} trials, {sum(n for *_, n in later)} epochs in the study", f"{in_study:.1f} slot-seconds"))
     print(ROW.format("  the same in two bare processes" + " with DDP" * (workers > 1), f"{in_bare:.1f} slot-seconds"))
-    print(ROW.format("  ratio", f"{in_study / in_bare:.2f}"), flush=True)
+    print(ROW.format("  ratio", f"{in_study / in_bare:.2f}"))
+    driver, ray = (after - before for before, after in zip(clock.cores[len(slots) - 1], clock.cores[-1], strict=True))
+    print(ROW.format("  beside the slots" + " and workers" * (workers > 1), f"driver {driver:.0f}, Ray {ray:.0f} s"), flush=True)
 
 
 def start(what: str, *, workers: int, warm: bool, trials: int) -> float:
@@ -127,17 +145,22 @@ def start(what: str, *, workers: int, warm: bool, trials: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=24, help="search trials of a study whose cost is measured")
-    trials = parser.parse_args().trials
-    print("Cost, after a slot's first trial")
-    cost("two slots of one worker", workers=1, trials=trials)
-    cost("one slot of two workers", workers=2, trials=trials)
-    print("\nStart of a further trial, median and range")
-    one = start("one worker, warm slot", workers=1, warm=True, trials=12)
-    actor = start("one worker, a fresh actor per trial", workers=1, warm=False, trials=4)
-    print(ROW.format("  naive / warm", f"{actor / one:.0f}"))
-    two = start("two workers, warm group", workers=2, warm=True, trials=12)
-    nested = start("two workers, a fresh actor and TorchTrainer per trial", workers=2, warm=False, trials=4)
-    print(ROW.format("  naive / warm", f"{nested / two:.0f}"))
+    parser.add_argument("--workers", type=int, choices=[1, 2], help="only slots of so many workers; default: both")
+    parser.add_argument("--part", choices=["cost", "start"], help="default: both")
+    chosen = parser.parse_args()
+    sizes = [chosen.workers] if chosen.workers else [1, 2]
+    print(f"Load of the machine before: {os.getloadavg()[0]:.1f}")
+    if chosen.part != "start":
+        print("Cost, after a slot's first trial")
+        for workers in sizes:
+            cost(("two slots of one worker", "one slot of two workers")[workers - 1], workers=workers, trials=chosen.trials)
+    if chosen.part != "cost":
+        print("Start of a further trial, median and range")
+        for workers in sizes:
+            kind, naive = (("slot", "a fresh actor"), ("group", "a fresh actor and TorchTrainer"))[workers - 1]
+            warm = start(f"workers: {workers}, warm {kind}", workers=workers, warm=True, trials=12)
+            cold = start(f"workers: {workers}, {naive} per trial", workers=workers, warm=False, trials=4)
+            print(ROW.format("  naive / warm", f"{cold / warm:.0f}"), flush=True)
 
 
 if __name__ == "__main__":

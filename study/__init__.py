@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 for _name, _value in {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else every worker copies the folder and starts through `uv run` again
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # a study is as nice as its user starts it; Ray's 15 gives way to any other program
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",

@@ -25,6 +25,11 @@ class StopPerCell(FIFOScheduler):
         self.added: set[str] = set()
         self.stopped: set[str] = set()
 
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
+        """The newest: a warm slot takes what was drawn for it. Tune's own choice is the oldest, which another slot is starting for,
+        and that slot would be thrown away and started again, for as long as trials are shorter than its start."""
+        return next((trial for trial in reversed(tune_controller.get_trials()) if trial.status == Trial.PENDING), None)
+
     def on_trial_result(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> str:
         return self.judge(trial.config["cell"], trial.config["trial"], result)
 

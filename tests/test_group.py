@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 import ray
 import torch
 from ray import cloudpickle
-from ray_helpers import our_actors
+from ray_helpers import await_that, our_actors
 from trainables_helpers import SPLIT, final, search
 
 from trainables import group as module
@@ -34,15 +34,20 @@ CURVE = "select/recall_at_1"
 EXHAUSTED = {14: ((1,), 2), 15: ((0, 1), 1)}  # seed -> ranks whose memory is not enough, and in which epoch
 
 
+def usage() -> dict[str, int]:
+    """Of this process."""
+    gc.collect()
+    rss = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return {"pid": os.getpid(), "kilobytes": rss, "files": len(os.listdir("/proc/self/fd"))}
+
+
 class Probed(Worker):
     """A Worker that tells about its process, stumbles once, on rank 1, in the trial of seed 13, and whose GPU is too small for others."""
 
     mark: Path
 
     def usage(self) -> dict[str, int]:
-        gc.collect()
-        rss = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
-        return {"pid": os.getpid(), "kilobytes": rss, "files": len(os.listdir("/proc/self/fd"))}
+        return usage()
 
     def step(self) -> dict[str, Any]:
         if self.spec.seed == 13 and self.team.rank == 1 and not self.mark.exists():
@@ -198,13 +203,42 @@ def test_thirty_trials_leave_memory_files_and_actors_where_they_were(group: Grou
     seen = []
     for seed in range(100, 130):
         train(group, final("proxy_anchor" if seed % 2 else "multi_similarity", seed=seed, epochs=1))
-        seen.append((our_actors(), usages(group)))
+        seen.append((our_actors(), [*usages(group), usage()]))
     (actors, early), (later_actors, later) = seen[2], seen[-1]
-    assert later_actors == actors
+    assert Counter(later_actors) <= Counter(actors)  # helpers of an earlier test's workers may go
     for before, after in zip(early, later, strict=True):
         assert after["pid"] == before["pid"]
-        assert after["files"] == before["files"]
+        assert after["files"] <= before["files"] + 5
         assert after["kilobytes"] < before["kilobytes"] + 30_000  # of some 700,000; a leaked trial would be 27 times its 2 MB
+
+
+def test_a_trial_that_was_stopped_in_its_middle_leaves_the_same_workers_for_the_next(group: Group) -> None:
+    group.begin(search(seed=1))
+    group.step()
+    group.save()
+    before = [usage["pid"] for usage in usages(group)]
+    assert curve(train(group, search(seed=2))) == curve(train(Worker(), search(seed=2)))
+    assert [usage["pid"] for usage in usages(group)] == before
+
+
+def test_a_clock_that_rings_while_a_command_runs_ends_nothing(group: Group) -> None:
+    group.begin(search())
+    group.step()
+    before = [usage["pid"] for usage in usages(group)]
+    group.rest()
+    assert group.clock is not None
+    late = group.clock.function
+    usages(group)
+    late()  # it was waiting for the command to end
+    assert [usage["pid"] for usage in usages(group)] == before
+
+
+def test_a_dead_mailbox_is_replaced_and_the_trial_goes_on(group: Group) -> None:
+    group.begin(search(epochs=2))
+    group.step()
+    group.save()
+    ray.kill(group.mailbox)
+    assert group.step()["epoch"] == 2
 
 
 def test_an_idle_group_gives_its_place_away_leaves_nothing_and_can_be_used_again(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,10 +246,8 @@ def test_an_idle_group_gives_its_place_away_leaves_nothing_and_can_be_used_again
         patch.setattr(module, "IDLE", 0.5)
         group.begin(search())
         group.step()
-    deadline = time.monotonic() + 30
-    while (left := our_actors()) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert left == []
-    assert ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"]
-    assert os.listdir(group.crew.folder) == []
+        group.rest()
+    await_that(lambda: not our_actors())
+    await_that(lambda: ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"])
+    await_that(lambda: not os.listdir(group.crew.folder))
     assert group.step()["epoch"] == 2  # the epoch before was not saved: it is trained again

@@ -12,9 +12,9 @@ from trainables import mailbox as module
 from trainables.mailbox import Answers, Mailbox
 
 
-async def worker(box: Mailbox, rank: int, work: Callable[[str], Any]) -> str:
+async def worker(box: Mailbox, rank: int, work: Callable[[str], Any], token: str = "first") -> str:
     """As trainables.group.serve does it; returns the command that ended it."""
-    number = await box.join(rank, f"node {rank}")
+    number = await box.join(rank, f"node {rank}", token)
     while True:
         number, name, _ = await box.next(number)
         if name in ("stop", "abort"):
@@ -39,7 +39,7 @@ def test_every_worker_answers_in_rank_order():
     async def script(box: Mailbox) -> list[Answers]:
         workers = [asyncio.create_task(worker(box, rank, lambda name, rank=rank: f"{name} {rank}")) for rank in (1, 0)]
         generation, nodes = await box.gathered()
-        assert (generation, nodes) == (0, ["node 0", "node 1"])
+        assert (generation, nodes) == (1, ["node 0", "node 1"])
         answers = [await box.ask(generation, name, ()) for name in ("begin", "step")]
         await box.dismiss()
         assert await asyncio.gather(*workers) == ["stop", "stop"]
@@ -92,7 +92,7 @@ def test_a_worker_that_joins_again_means_that_the_command_was_lost():
         await asyncio.sleep(0)
         for task in old:
             task.cancel()
-        new = [asyncio.create_task(worker(box, rank, lambda name: name)) for rank in range(2)]
+        new = [asyncio.create_task(worker(box, rank, lambda name: name, "second")) for rank in range(2)]
         lost = await asked
         now, _ = await box.gathered()
         assert now == generation + 1
@@ -109,8 +109,47 @@ def test_a_worker_that_joins_again_means_that_the_command_was_lost():
 
 def test_nothing_is_asked_of_a_group_that_is_not_complete():
     async def script(box: Mailbox) -> Answers:
-        await box.join(0, "node 0")
-        answers: Answers = await box.ask(0, "step", ())
+        await box.join(0, "node 0", "first")
+        answers: Answers = await box.ask(1, "step", ())
         return answers
 
     assert play(script).lost
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_who_came_up_before_a_worker_died_is_not_waited_for(order: tuple[int, int]):
+    """Rank 0 was there, rank 1 died on its way; both come up anew, in any order."""
+
+    async def script(box: Mailbox) -> Answers:
+        await box.join(0, "a node that is gone", "first")
+        new = []
+        for rank in order:
+            new.append(asyncio.create_task(worker(box, rank, lambda name, rank=rank: f"{name} {rank}", "second")))
+            await asyncio.sleep(0)
+        generation, nodes = await box.gathered()
+        assert nodes == ["node 0", "node 1"]
+        answers = await box.ask(generation, "step", ())
+        await box.dismiss()
+        await asyncio.gather(*new)
+        return answers
+
+    assert play(script) == Answers(["step 0", "step 1"], {})
+
+
+def test_a_group_that_was_told_to_come_up_anew_is_not_there_until_it_has(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "GRACE", 0.05)
+
+    async def script(box: Mailbox) -> None:
+        first, second = (asyncio.create_task(worker(box, rank, work)) for rank, work in enumerate((failing, lambda name: None)))
+        generation, _ = await box.gathered()
+        assert (await box.ask(generation, "step", ())).lost
+        there = asyncio.create_task(box.gathered())
+        await asyncio.sleep(0.05)
+        assert not there.done()
+        for rank in range(2):
+            await box.join(rank, "new", "second")
+        assert await there == (box.generation, ["new", "new"])
+        second.cancel()
+        await first
+
+    play(script)

@@ -1,9 +1,13 @@
 """How a process that trains is set up."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+import torch
+
+from trainables.process import own_device, set_deterministic, take_gpus
 
 PROGRAM = """
 import torch
@@ -29,3 +33,30 @@ print(faults() - before)
 def test_memory_that_was_freed_is_used_again_without_asking_the_system():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 20_000  # pages; ten times 64 MB are 163,840 of them
+
+
+@pytest.mark.parametrize(("share", "seen"), [(0.0, ""), (0.5, "0"), (1.0, "0")])
+def test_a_process_without_a_share_sees_no_gpu(share: float, seen: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # as Ray leaves it
+    fractions: list[float] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
+    take_gpus(share)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == seen
+    assert fractions == [share] * (share == 0.5)
+
+
+def test_the_device_is_the_current_gpu_with_its_number(monkeypatch: pytest.MonkeyPatch):
+    assert own_device() == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert own_device() == torch.device("cuda", 1)
+
+
+def test_deterministic_mode_is_set_and_taken_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    set_deterministic(True)
+    assert torch.are_deterministic_algorithms_enabled()
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    set_deterministic(False)
+    assert not torch.are_deterministic_algorithms_enabled()

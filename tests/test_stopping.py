@@ -66,6 +66,14 @@ def test_cells_that_are_not_searched_have_no_asha(config: MakeConfig) -> None:
     assert StopPerCell(config(epochs=8)).ashas.keys() == {f"sketches/tiny-16/{loss}/fixed_validation" for loss in config().losses}
 
 
+def test_a_warm_slot_takes_the_newest_trial_and_leaves_the_older_to_the_slot_that_starts_for_it(played: Played) -> None:
+    trials = [SimpleNamespace(status=status) for status in ("TERMINATED", "PENDING", "RUNNING", "PENDING")]
+    tune: Any = SimpleNamespace(get_trials=lambda: trials)
+    assert played.scheduler.choose_trial_to_run(tune) is trials[-1]
+    trials[1].status = trials[-1].status = "RUNNING"
+    assert played.scheduler.choose_trial_to_run(tune) is None
+
+
 def test_a_trial_that_diverges_at_a_rung_counts_there(played: Played) -> None:
     """Tune does not ask about a row that says done, it only tells that the trial is complete."""
     lost: Any = SimpleNamespace(config={"cell": CELL, "trial": "search-7"})

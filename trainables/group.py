@@ -19,10 +19,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from trainables.artifacts import merge
 from trainables.contract import WORST, Crew, EpochRow, TrialSpec
 from trainables.mailbox import Answers, Mailbox, OutOfMemory
+from trainables.process import take_gpus
 from trainables.worker import Worker, told
 
 RETURNS = 3  # times that a group may be lost within one command before the trial is
-IDLE = 30.0  # seconds without a command after which the workers go: another slot may be waiting for their place
+IDLE = 30.0  # seconds at rest after which the workers go: another slot may be waiting for their place
 STOP = 4.0  # seconds that the workers get to go by themselves; Tune waits for five
 for _name, _value in {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a dead worker is noticed; Ray says 2
@@ -97,29 +98,42 @@ class Group:
     def save(self) -> dict[str, Any]:
         if self.ended:
             return {"state": self.state, "artifacts": {}}
-        saved = merge(ray.get([ref for (ref,) in self._do("save")]))
+        saved = merge(self._do("save"))
         self.state, self.since = saved["state"], []
         return saved
+
+    def rest(self) -> None:
+        """Nothing is asked of the workers now. A command that comes in time finds them as they are."""
+        with self.lock:
+            self._stop_clock()
+            self.clock = threading.Timer(IDLE, self._rested)
+            self.clock.daemon = True
+            self.clock.start()
 
     def _do(self, name: str) -> list[Any]:
         """One command; if the group is lost, the same again in the next one, from where the trial was saved."""
         with self.lock:
             self._stop_clock()
-            try:
-                for chance in range(RETURNS):
-                    try:
-                        return self._try(name)
-                    except GroupLost:
-                        self.begun = False
-                        if chance == RETURNS - 1:
-                            raise
-                raise AssertionError
-            finally:
-                self.clock = threading.Timer(IDLE, self.stop)
-                self.clock.daemon = True
-                self.clock.start()
+            for chance in range(RETURNS):
+                try:
+                    return self._try(name)
+                except GroupLost:
+                    self.begun = False
+                    if chance == RETURNS - 1:
+                        raise
+            raise AssertionError
 
     def _try(self, name: str) -> list[Any]:
+        try:
+            answers = self._begin_and_ask(name)
+            return ray.get([ref for (ref,) in answers]) if name == "save" else answers
+        except ray.exceptions.RayActorError as error:  # the mailbox; its workers go with it
+            self.mailbox = None
+            raise GroupLost(str(error)) from error
+        except ray.exceptions.RayError as error:  # the node that holds what was saved
+            raise GroupLost(str(error)) from error
+
+    def _begin_and_ask(self, name: str) -> list[Any]:
         if not self.mailbox:
             self._start()
         if not self.begun:
@@ -160,40 +174,51 @@ class Group:
         self.mailbox = ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=here).remote(self.crew.workers)
         self.name = uuid.uuid4().hex[:12]
         self.ending = "without a word"
-        self.thread = threading.Thread(target=self._run, args=(self.mailbox,), daemon=True)
+        self.thread = threading.Thread(target=self._run, args=(self.mailbox, self.name), daemon=True)
         self.thread.start()
 
-    def _run(self, mailbox: Any) -> None:
+    def _run(self, mailbox: Any, name: str) -> None:
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
 
-        trainer = TorchTrainer(
-            serve,
-            train_loop_config={"mailbox": mailbox, "worker": self.worker},
-            torch_config=TorchConfig(backend=_backend(self.crew)),
-            scaling_config=ScalingConfig(num_workers=self.crew.workers, use_gpu=self.crew.gpus > 0, resources_per_worker=self.crew.worker),
-            run_config=RunConfig(
-                name=self.name,
-                storage_path=self.crew.folder,
-                failure_config=FailureConfig(max_failures=-1),  # we count, by trial
-            ),
-        )
         try:
-            trainer.fit()
+            TorchTrainer(
+                serve,
+                train_loop_config={"mailbox": mailbox, "worker": self.worker, "gpus": self.crew.gpus},
+                torch_config=TorchConfig(backend=_backend(self.crew)),
+                scaling_config=ScalingConfig(
+                    num_workers=self.crew.workers, use_gpu=self.crew.gpus > 0, resources_per_worker=self.crew.worker
+                ),
+                run_config=RunConfig(
+                    name=name,
+                    storage_path=self.crew.folder,
+                    failure_config=FailureConfig(max_failures=-1),  # we count, by trial
+                ),
+            ).fit()
         except Exception as error:
             self.ending = str(error)
+        finally:
+            shutil.rmtree(Path(self.crew.folder) / name, ignore_errors=True)
 
     def stop(self) -> None:
         """Let the workers go. The group can be used again: the next command brings up new ones."""
         with self.lock:
-            self._stop_clock()
-            if not self.mailbox:
-                return
-            self.mailbox.dismiss.remote()
-            self.thread.join(STOP)
-            ray.kill(self.mailbox)
-            self.mailbox, self.begun = None, False
-            shutil.rmtree(Path(self.crew.folder) / self.name, ignore_errors=True)
+            self._dismiss()
+
+    def _rested(self) -> None:
+        with self.lock:
+            if self.clock is threading.current_thread():  # else a command came in between
+                self._dismiss()
+
+    def _dismiss(self) -> None:
+        self._stop_clock()
+        if not self.mailbox:
+            return
+        self.mailbox.dismiss.remote()
+        self.thread.join(STOP)
+        ray.kill(self.mailbox)
+        self.mailbox, self.begun = None, False
+        shutil.rmtree(Path(self.crew.folder) / self.name, ignore_errors=True)
 
     def _stop_clock(self) -> None:
         if self.clock:
@@ -218,10 +243,12 @@ def _serve(config: dict[str, Any]) -> None:
 
     from trainables.team import Team
 
+    take_gpus(config["gpus"])
     mailbox, context = config["mailbox"], train.get_context()
-    rank = context.get_world_rank()
-    worker = config["worker"](Team(rank, context.get_world_size()))
-    number = ray.get(mailbox.join.remote(rank, ray.get_runtime_context().get_node_id()))
+    team = Team(context.get_world_rank(), context.get_world_size())
+    worker = config["worker"](team)
+    token = team.everyone(uuid.uuid4().hex)[0]
+    number = ray.get(mailbox.join.remote(team.rank, ray.get_runtime_context().get_node_id(), token))
     while True:
         number, name, payload = ray.get(mailbox.next.remote(number))
         if name == "stop":
@@ -234,7 +261,7 @@ def _serve(config: dict[str, Any]) -> None:
             well, value = False, OutOfMemory(traceback.format_exc())
         except Exception:
             well, value = False, traceback.format_exc()
-        ray.get(mailbox.answer.remote(number, rank, well, value))
+        ray.get(mailbox.answer.remote(number, team.rank, well, value))
 
 
 def _obey(worker: Worker, name: str, payload: tuple[Any, ...]) -> Any:

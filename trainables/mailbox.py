@@ -24,21 +24,24 @@ class Answers:
 
 
 class Mailbox:
-    """Commands have numbers. Workers that come back after a failure are a new generation, which knows nothing of the old one's trial."""
+    """Commands have numbers. Workers that come back after a failure are a new generation, which knows nothing of the old one's trial.
+
+    Ray Train starts all of them anew when one is lost; a token that they agree on tells those that came up together from the ones before.
+    """
 
     def __init__(self, world: int) -> None:
-        self.world, self.generation = world, 0
+        self.world, self.generation, self.token = world, 0, ""
         self.present: dict[int, str] = {}  # rank -> node
         self.number, self.command = 0, ("", ())  # the last one
         self.answers: dict[int, tuple[bool, Any]] = {}  # rank -> whether it went well, what it said
         self.news = asyncio.Condition()
 
-    async def join(self, rank: int, node: str) -> int:
+    async def join(self, rank: int, node: str, token: str) -> int:
         """A worker is there; it waits for the command after this one."""
         async with self.news:
-            if rank in self.present:
-                self.generation += 1
-                self.present = {}
+            if token != self.token:
+                self.token = token
+                self._forget()
             self.present[rank] = node
             self.news.notify_all()
             return self.number
@@ -75,6 +78,7 @@ class Mailbox:
             lost = generation != self.generation or len(self.answers) < self.world
             if lost and generation == self.generation:
                 self.number, self.command = self.number + 1, ("abort", ())
+                self._forget()
                 self.news.notify_all()
             return Answers([] if errors or lost else [self.answers[rank][1] for rank in range(self.world)], errors, lost)
 
@@ -87,6 +91,11 @@ class Mailbox:
     async def _wait_for_the_others(self, generation: int) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self.news.wait_for(lambda: self._settled(generation)), GRACE)
+
+    def _forget(self) -> None:
+        """The workers so far: others will come in their place."""
+        self.generation += 1
+        self.present = {}
 
     def _complete(self) -> bool:
         return len(self.present) == self.world

@@ -21,6 +21,25 @@ def settle() -> None:
     _keep_memory()
 
 
+def take_gpus(share: float) -> None:
+    """Of this process, before CUDA starts: none, although Ray leaves them in sight; or a part of one, so that a neighbour keeps its own."""
+    if not share:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        return
+    import torch
+
+    if share < 1 and torch.cuda.is_available():
+        torch.cuda.set_per_process_memory_fraction(share)
+
+
+def release() -> None:
+    """Memory that the last trial's tensors had on the GPU: a neighbour may need it."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
 def own_device() -> torch.device:
     """With its number: threads that cut batches have a current device of their own."""
     import torch

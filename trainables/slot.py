@@ -11,6 +11,7 @@ from ray import tune
 from trainables.artifacts import epoch_of, read, write
 from trainables.contract import Crew, TrialSpec
 from trainables.group import Group
+from trainables.process import take_gpus
 from trainables.worker import Worker
 
 ONE = Crew()
@@ -22,6 +23,8 @@ class Slot(tune.Trainable):
     kind = Worker
 
     def setup(self, config: dict[str, Any], crew: Crew = ONE) -> None:
+        if crew.workers == 1:
+            take_gpus(crew.gpus)
         self.worker: Worker | Group = self.kind() if crew.workers == 1 else Group(crew, self.kind)
         self.reset_config(config)
 
@@ -44,6 +47,8 @@ class Slot(tune.Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         write(Path(checkpoint_dir), self.worker.save())
+        if isinstance(self.worker, Group):
+            self.worker.rest()
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
         """Of a trial that comes back after its slot died. A state that is not all there is left alone: the trial starts over."""

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from trainables.contract import EpochRow, TrialSpec
-from trainables.process import set_deterministic, settle
+from trainables.process import release, set_deterministic, settle
 
 # The driver imports this and would wait seconds for torch, which only a worker needs: those imports stand in the methods.
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Worker:
         """Only notes the trial: a Learner that cannot be built must fail in step(), where Tune retries and reports it."""
         self.spec, self._learner = spec, None
         gc.collect()  # a DDP module of the last trial refers to itself
+        gc.freeze()  # what is left stays with the process: the next look passes it over, which saves a third of a second a trial
+        release()
 
     def build(self) -> Learner:
         from trainables.datasets.catalogue import index

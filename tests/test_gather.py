@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from trainables_helpers import search, sketches
 
 from search_spaces import LOSSES
-from trainables.fit import Fit
+from trainables.fit import EMBEDDING, Fit
 from trainables.gather import gather
 from trainables.losses import BUILDERS, Objective
 from trainables.team import ALONE, Team
@@ -102,6 +102,25 @@ def fitted(loss: str, team: Team) -> dict[str, Any]:
     }
 
 
+def drifted(team: Team) -> list[Tensor]:
+    """The loss's weights after an epoch that each rank began with others of its own, as GPUs might."""
+    spec = search("proxy_anchor", steps_per_epoch=1)
+    fit = Fit(spec, spec.splits[0], sketches(), team=team)
+    with torch.no_grad():
+        for param in fit.objective.parameters():
+            param.add_(0.1 * team.rank)
+    fit.train_epoch(1)
+    return list(fit.objective.state_dict().values())
+
+
+def embedded(team: Team) -> Tensor:
+    """Of three images, fewer than there are ranks."""
+    spec = search("contrastive")
+    fit = Fit(spec, spec.splits[0], sketches(), team=team)
+    fit.select.ids = fit.select.ids[:3]
+    return fit.embed(fit.select, {EMBEDDING})[EMBEDDING].clone()
+
+
 def everything(rank: int, world: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
@@ -113,6 +132,8 @@ def everything(rank: int, world: int) -> dict[str, Any]:
     for loss in FITTED:
         results[f"{loss} fit"] = fitted(loss, Team(rank, world))
         results[f"{loss} own"] = fitted(loss, ALONE)  # as when folds are divided between workers
+    results["drifted"] = drifted(Team(rank, world))
+    results["embedded"] = embedded(Team(rank, world))
     return results
 
 
@@ -227,6 +248,20 @@ def test_a_fit_of_its_own_is_untouched_by_the_other_ranks(runs, loss):
     for rank in runs[2]:
         assert rank[f"{loss} own"]["value"] == alone[f"{loss} own"]["value"]
         assert all(torch.equal(a, b) for a, b in zip(rank[f"{loss} own"]["backbone"], alone[f"{loss} own"]["backbone"], strict=True))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_weights_of_a_loss_that_drifted_apart_are_the_first_ranks_again(runs, world):
+    first, *others = (rank["drifted"] for rank in runs[world])
+    for other in others:
+        assert all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_fewer_images_than_ranks_are_embedded_all_the_same(runs, world):
+    (alone,) = runs[1]
+    for rank in runs[world]:
+        assert torch.allclose(rank["embedded"], alone["embedded"], atol=1e-6)
 
 
 def test_every_batch_kind_of_a_card_is_fitted_here():

@@ -76,6 +76,7 @@ class Fit:
         """The mean loss; not finite if training diverged, which ends the epoch at once."""
         training = self.spec.training
         set_learning_rates(self.optimizer, epoch, step=training.lr_step, gamma=training.lr_gamma, warm_up=training.warm_up)
+        self.team.agree(self.objective.parameters())  # outside DDP, and a GPU may add up in another order on each rank
         batches = self._batches(epoch)
         self.network.train()
         total = 0.0
@@ -133,12 +134,13 @@ class Fit:
         rows = self.team.part(np.arange(len(images)))
         parts: dict[str, list[Tensor]] = {feature: [] for feature in sorted(wanted)}
         with torch.inference_mode():
-            for i in range(0, len(rows), size):
-                pooled = self.network.pooled(images.plain(rows[i : i + size]))
+            for i in range(0, max(1, len(rows)), size):
+                some = rows[i : i + size] if len(rows) else np.arange(1)  # fewer images than ranks: one looks, and has nothing to say
+                pooled = self.network.pooled(images.plain(some))
                 found = {EMBEDDING: self.network.head(pooled).float(), POOLED: pooled}
                 for feature, chunks in parts.items():
                     chunks.append(found[feature])
-            return {feature: gather(torch.cat(chunks), self.team, len(images)) for feature, chunks in parts.items()}
+            return {feature: gather(torch.cat(chunks)[: len(rows)], self.team, len(images)) for feature, chunks in parts.items()}
 
     def score(self, images: Images) -> Retrieval:
         return self.rate(images, self.embed(images, self.measured()))

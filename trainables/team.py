@@ -1,11 +1,13 @@
 """This process among those that train one trial together."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch import Tensor
 
 Value = TypeVar("Value")
 
@@ -35,6 +37,12 @@ class Team:
         values: list[Value | None] = [None] * self.world
         dist.all_gather_object(values, value)
         return values  # type: ignore[return-value]
+
+    def agree(self, tensors: Iterable[Tensor]) -> None:
+        """The first rank's values, on all of them."""
+        if self.world > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor.detach(), 0)
 
 
 ALONE = Team()

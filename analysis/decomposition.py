@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.readings import DEFAULT, LAST, PUBLISHED
+from analysis.readings import DEFAULT, PUBLISHED
 from analysis.tables import HONEST, Number, Ranking, RankingRow
-from trainables.contract import CONCATENATED, PEEKING
+from trainables.contract import CONCATENATED, LAST, PEEKING
 
 REFIT = "refit"
 SETTINGS = ("published", "tuned")

@@ -11,10 +11,9 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.statistics import ClassSums
-from trainables.contract import CONCATENATED, PCA, PIXELS
+from trainables.contract import CONCATENATED, LAST, PCA, PIXELS
 
 AUDIT = "readings.csv"  # in a study's folder: one line for each time that test classes were read
-LAST = "last-epoch"
 PUBLISHED, TUNED, TUNED_ON_TEST = "published", "tuned", "tuned-on-test"  # who chose the setting of a number
 DEFAULT, VALIDATION, BASELINE = "default", "validation", "untrained"  # setups
 ROLES = {"final": "", "published": "published setting", "refit": "refit"}  # of a final trial -> what it is beside a loss's own number

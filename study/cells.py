@@ -6,12 +6,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import PrivateAttr
+
 from search_spaces import Param, Value, find_card
 from search_spaces.training import TRAINED, TRAINING
 from study.budget import expected_epochs, rungs, search_epochs
 from study.keys import Keys
 from study.protocols import Divides, check_splits, make_protocol
-from study.splits import read_splits
+from study.splits import parse_splits
 from study.strategies import STRATEGIES
 from study.where import AXES, matches, values_for
 from trainables.contract import (
@@ -39,6 +41,8 @@ RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 
 class Cells(Keys):
     """Nothing here is checked; StudyConfig does that."""
+
+    _files: dict[str, str] = PrivateAttr(default_factory=dict)  # path -> text of the split file
 
     def origin(self, dataset: str) -> Origin:
         if not DATASETS[dataset].needs_root:
@@ -68,13 +72,32 @@ class Cells(Keys):
         return make_protocol(name, {**dict(self), "split_seed": self.split_seed + draw})
 
     def splits(self, dataset: str, protocol: str, *, draw: int = 0) -> tuple[Split, ...]:
-        train, test = halves(self.origin(dataset))
-        divides = self.protocol(protocol, draw=draw)
+        sides, divides = halves(self.origin(dataset)), self.protocol(protocol, draw=draw)
         if self.split_file and divides.rule != PEEKING:
-            return read_splits(Path(self.split_file), dataset, train, test)
-        splits = divides.splits(train, test)
-        check_splits(splits, train, test, covers=len(splits) > 1)
+            text = self._split_text(self.split_file)
+            return parse_splits(text, self.split_file, dataset, protocol=protocol, divides=divides, halves=sides)
+        splits = divides.splits(*sides)
+        check_splits(splits, *sides, rule=divides.rule)
         return splits
+
+    def _split_text(self, path: str) -> str:
+        """Read once: a file that is changed under a study changes none of its trials."""
+        if path not in self._files:
+            try:
+                self._files[path] = Path(path).read_text()
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "no text"
+                raise ValueError(
+                    f"split_file={path} cannot be read ({why}); every study writes such files into its splits folder."
+                ) from None
+        return self._files[path]
+
+    def all_splits(self) -> Iterator[tuple[str, str, tuple[Split, ...]]]:
+        """Dataset and protocol, with resplit also with each final seed's name: the class lists that trials of this study have."""
+        for dataset, protocol in product(self.dataset, self.protocols):
+            yield dataset, protocol, self.splits(dataset, protocol)
+            for seed in self.final_seeds() if self.resplit else ():
+                yield dataset, f"{protocol}-seed{seed}", self.splits(dataset, protocol, draw=seed - self.seed)
 
     def axes(self) -> dict[str, tuple[Any, ...]]:
         return dict(zip(AXES, (self.dataset, self.backbone, self.embedding_size, self.losses, self.protocols), strict=True))
@@ -137,9 +160,9 @@ class Cells(Keys):
         return "/".join([*parts, cell.loss] + ([cell.protocol] if cell.protocol in self.protocols else []))
 
     def spec(self, cell: Cell, phase: Phase, seed: int, setting: Mapping[str, Value], *, tuned: bool = False) -> TrialSpec:
-        """One trial. A search trial's splits hold no test class, unless the study asked to search with test feedback."""
+        """One trial. A search trial's splits hold no test class, unless its protocol peeks."""
         splits = self.splits(cell.dataset, cell.protocol, draw=seed - self.seed if self.resplit else 0)
-        if phase == "search" and not (self.peek_search and self.protocol(cell.protocol).rule == PEEKING):
+        if phase == "search" and self.protocol(cell.protocol).rule != PEEKING:
             splits = tuple(split.sealed() for split in splits)
         origin, own = self.origin(cell.dataset), self.of(cell)
         # Search trials are compared at the same epochs in all cells; final trials may have their own.

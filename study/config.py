@@ -11,10 +11,10 @@ from search_spaces import LOSSES, LossSpace, find_card, pick, text
 from study.budget import check_search, search_epochs
 from study.cells import RECALLS, Cells
 from study.keys import Keys
-from study.protocols import find_protocol
+from study.protocols import FixedValidation, find_protocol
 from study.strategies import STRATEGIES
 from study.where import AXES, check_entries, check_matches, check_rest, values_of, with_axes
-from trainables.contract import Cell
+from trainables.contract import PEEKING, Cell
 from trainables.datasets.catalogue import DATASETS
 from trainables.metrics.retrieval import check_metric
 from trainables.networks.backbones import POOLINGS, find_backbone
@@ -113,9 +113,24 @@ class StudyConfig(Cells):
                 raise ValueError(f"{key} is for image_folder and csv, not for {', '.join(self.dataset)}; leave it out.")
         if self.exclude and len(self.dataset) > 1:
             raise ValueError("exclude names files of one dataset, but the study has several; run them as studies of their own.")
+        self._check_division()
+        return self
+
+    def _check_division(self) -> None:
+        """A file is one dataset's under one protocol; resplit needs something that is drawn."""
+        honest = [name for name in self.protocols if find_protocol(name).rule != PEEKING]
+        if self.split_file and (len(honest) > 1 or len(self.dataset) > 1):
+            several = ", ".join(honest if len(honest) > 1 else self.dataset)
+            raise ValueError(f"A split_file divides one dataset for one protocol, but the study has {several}; make a study of each.")
+        if self.resplit and self.split_file:
+            raise ValueError("resplit draws a split for each final trial, but split_file gives the one for all; leave out one of them.")
+        if self.resplit and not any(find_protocol(name) is FixedValidation or self.fold_order == "shuffled" for name in honest):
+            raise ValueError(
+                f"resplit draws a split for each final trial, but {', '.join(self.protocols)} draws none "
+                f"(fold_order={self.fold_order}); leave it out, or use fixed_validation or fold_order=shuffled."
+            )
         for dataset, name in product(self.dataset, self.protocols):
             self.splits(dataset, name)
-        return self
 
     def _check_training(self) -> None:
         pick(POOLINGS, self.pooling, "pooling")

@@ -7,11 +7,11 @@ from rich.text import Text
 from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.readings import PUBLISHED, TUNED_ON_TEST
 from analysis.tables import HONEST, Number, Ranking, RankingRow
-from trainables.contract import PEEKING
+from trainables.contract import LAST, PEEKING
 
 HEADERS = ("default\nR@1", "default\nMAP@R", "valid.\nR@1", "valid.\nMAP@R", "difference\nR@1 [95 %]")
 # A rule's name in a column of its own numbers' width.
-NARROW = {PEEKING: "best-on-\ntest", HONEST: "selected-on-\nvalidation", "last-epoch": "last-\nepoch"}
+NARROW = {PEEKING: "best-on-\ntest", HONEST: "selected-on-\nvalidation", LAST: "last-\nepoch"}
 
 
 def print_rankings(console: Console, rankings: list[Ranking]) -> None:

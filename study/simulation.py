@@ -16,10 +16,9 @@ from study.config import StudyConfig
 from study.search import SCORE, StudySearcher
 from study.stopping import StopPerCell
 from study.strategies import Setting, Space
-from trainables.contract import TrialSpec
+from trainables.contract import WORST, TrialSpec
 
 NEIGHBOURS = 4
-WORST = 0.0  # as the Learner has it
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 from pathlib import Path
 
 import yaml
@@ -29,11 +28,8 @@ def config_yaml(config: StudyConfig) -> str:
 def write_splits(config: StudyConfig, folder: Path) -> None:
     """The class lists of every dataset and protocol, as they are used; with resplit also those of each final seed."""
     folder.mkdir(exist_ok=True)
-    draws = [0, *(seed - config.seed for seed in config.final_seeds())] if config.resplit else [0]
-    for dataset, protocol, draw in product(config.dataset, config.protocols, draws):
-        splits = config.splits(dataset, protocol, draw=draw)
-        name = split_file_name(dataset, protocol if not draw else f"{protocol}-seed{config.seed + draw}")
-        (folder / name).write_text(splits_text(dataset, protocol, splits))
+    for dataset, name, splits in config.all_splits():
+        (folder / split_file_name(dataset, name)).write_text(splits_text(dataset, name.partition("-seed")[0], splits))
 
 
 def trial_folder(key: str) -> str:

@@ -108,10 +108,13 @@ def test_every_training_value_and_protocol_value_is_a_key() -> None:
     assert wanted <= StudyConfig.model_fields.keys()
 
 
-def test_a_search_trial_holds_no_test_class_and_a_final_trial_does() -> None:
+def test_a_search_trial_holds_no_test_class_unless_it_says_it_peeks_and_a_final_trial_does() -> None:
     config = make(quickstart())
     for cell in config.cells():
-        assert all(not split.test for split in config.spec(cell, "search", 0, {}).splits)
+        test = set(config.splits(cell.dataset, "default")[0].test)
+        found = config.spec(cell, "search", 0, {})
+        assert found.peeks == (cell.protocol == "default")
+        assert found.peeks or not any(test & {*split.train, *split.select, *split.test} for split in found.splits)
         assert all(split.test for split in config.spec(cell, "final", 0, {}).splits)
 
 

@@ -8,7 +8,7 @@ import pytest
 from trainables_helpers import SPLIT, final, search
 
 from search_spaces import LOSSES
-from trainables.contract import UNTRAINED, Cell, EpochRow, FinalRow, Split, TrialSpec
+from trainables.contract import UNTRAINED, Cell, EpochRow, FinalRow, LawError, Split, TrialSpec
 
 
 @pytest.mark.parametrize("loss", [*sorted(LOSSES), UNTRAINED])
@@ -23,13 +23,20 @@ def test_a_spec_survives_json(loss):
 
 
 def test_a_search_that_holds_test_classes_must_say_that_it_peeks():
-    with pytest.raises(AssertionError, match="only a search that says it peeks may hold test classes"):
+    with pytest.raises(LawError, match="only a search that says it peeks may hold test classes"):
         replace(search(), splits=(SPLIT,))
-    with pytest.raises(AssertionError, match="peeks"):
+    with pytest.raises(LawError, match="peeks"):
         replace(search(), splits=(SPLIT.sealed(), SPLIT))
-    with pytest.raises(AssertionError, match="peeks"):
+    with pytest.raises(LawError, match="peeks"):
         TrialSpec.from_dict({**final().as_dict(), "phase": "search"})
     assert replace(search(), splits=(SPLIT,), rule="best-on-test").peeks
+
+
+def test_a_trial_that_selects_on_test_classes_must_say_that_it_peeks():
+    peeking = (Split(SPLIT.train, SPLIT.test, SPLIT.test),)
+    with pytest.raises(LawError, match="who selects on test classes peeks"):
+        replace(final(), splits=peeking)
+    assert replace(final(), splits=peeking, rule="best-on-test").peeks
 
 
 @pytest.mark.parametrize(("rule", "peeks"), [("best-on-test", True), ("selected-on-validation", False), ("untrained", False)])

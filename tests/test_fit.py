@@ -246,7 +246,8 @@ def test_a_pooled_metric_is_that_of_the_features_below_the_head(name):
 
 
 def test_matched_recall_on_test_classes_counts_as_many_classes_as_selection_has():
-    fit = make(search(metrics=("recall_at_1", "matched_recall_at_1")))
+    many = Split(SPLIT.train, SPLIT.select, tuple(range(100, 120)))
+    fit = make(search(metrics=("recall_at_1", "matched_recall_at_1")), many)
     select, test = fit.score(fit.select).means, fit.score(fit.images(tuple(range(100, 120)))).means
     assert select["matched_recall_at_1"] == select["recall_at_1"]
     assert test["matched_recall_at_1"] > test["recall_at_1"]

@@ -12,7 +12,7 @@ import torch
 from trainables_helpers import FEW, SPLIT, final, search, sketches, timeless
 
 from trainables.artifacts import SEAL, STATE, write
-from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, Leaves, Split, TrialSpec
+from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, LawError, Leaves, Split, TrialSpec
 from trainables.learner import Learner
 from trainables.metrics.retrieval import retrieval
 
@@ -120,14 +120,14 @@ def test_the_test_classes_are_read_once():
     learner = make(final(epochs=1))
     run(learner)
     learner.read_test()
-    with pytest.raises(AssertionError, match="test classes are read once"):
+    with pytest.raises(LawError, match="test classes are read once"):
         learner.read_test()
 
 
 def test_the_test_classes_are_not_read_before_the_end():
     learner = make(final(epochs=2))
     learner.epoch()
-    with pytest.raises(AssertionError, match="test classes are read at the end"):
+    with pytest.raises(LawError, match="test classes are read at the end"):
         learner.read_test()
 
 
@@ -135,8 +135,17 @@ def test_a_search_trial_holds_no_test_classes_and_refuses_to_read_them():
     learner = make(search(epochs=1))
     run(learner)
     assert learner.spec.splits[0].test == ()
-    with pytest.raises(AssertionError, match="search trials never read test classes"):
+    with pytest.raises(LawError, match="search trials never read test classes"):
         learner.read_test()
+
+
+@pytest.mark.parametrize("classes", [SPLIT.test, SPLIT.test[:1], (SPLIT.train[0], SPLIT.test[0])])
+def test_a_search_trial_that_asks_for_images_of_test_classes_gets_none(classes):
+    """What its split does not name is not handed out by its fit, by whatever name it is asked for."""
+    learner = make(search(epochs=1))
+    with pytest.raises(LawError, match="a trial sees the classes of its split only"):
+        learner.fits[0].images(classes)
+    assert len(make(final(epochs=1)).fits[0].images(classes))
 
 
 def broken_after(monkeypatch: pytest.MonkeyPatch, learner: Learner, steps: int) -> None:

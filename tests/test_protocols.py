@@ -1,11 +1,14 @@
 """Laws over every protocol."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from study.protocols import PROTOCOLS, Default, Divides, FixedValidation, KFold, check_splits, find_protocol, make_protocol
-from trainables.contract import Split
+from trainables.contract import LawError, Split
 
 TRAIN, TEST = tuple(range(50)), tuple(range(50, 100))
 EXAMPLES: dict[str, Divides] = {
@@ -33,8 +36,14 @@ def test_all_splits_share_the_test_classes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
-def test_a_sealed_split_has_no_test_classes(name: str) -> None:
-    assert all(split.sealed().test == () for split in EXAMPLES[name].splits(TRAIN, TEST))
+def test_a_sealed_split_has_no_test_classes_and_one_that_selects_on_them_cannot_be_sealed(name: str) -> None:
+    for split in EXAMPLES[name].splits(TRAIN, TEST):
+        if EXAMPLES[name].rule == "best-on-test":
+            with pytest.raises(LawError, match="who selects on test classes peeks"):
+                split.sealed()
+        else:
+            assert split.sealed().test == ()
+            assert not set(split.sealed().select) & set(TEST)
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
@@ -142,9 +151,30 @@ GOOD = FixedValidation(0.1, 0).splits(TRAIN, TEST)[0]
         ([Split(GOOD.train[1:], GOOD.select, TEST)], "no train class is lost"),
         ([Split((*GOOD.train, 777), GOOD.select, TEST)], "only train classes are trained on"),
         ([GOOD, GOOD], "held out exactly once"),
+        ([Split(TRAIN, TEST, TEST)], "who selects on test classes peeks"),
     ],
 )
 def test_a_division_that_breaks_a_law_is_noticed_at_run_time(splits: list[Split], law: str) -> None:
-    check_splits([GOOD], TRAIN, TEST, covers=False)
-    with pytest.raises(AssertionError, match=law):
-        check_splits(splits, TRAIN, TEST, covers=len(splits) > 1)
+    check_splits([GOOD], TRAIN, TEST, rule="selected-on-validation")
+    check_splits([Split(TRAIN, TEST, TEST)], TRAIN, TEST, rule="best-on-test")
+    with pytest.raises(LawError, match=law):
+        check_splits(splits, TRAIN, TEST, rule="selected-on-validation")
+
+
+def test_the_laws_hold_without_asserts_too() -> None:
+    """python -O takes every assert away."""
+    code = """
+from trainables.contract import LawError, Split
+from study.protocols import Default, check_splits
+for broken in (
+    lambda: Split((0, 1), (1, 2), (3, 4)),
+    lambda: Default().splits((0, 1), (2, 3))[0].sealed(),
+    lambda: check_splits(Default().splits((0, 1), (2, 3)), (0, 1), (2, 3), rule="selected-on-validation"),
+):
+    try:
+        broken()
+    except LawError:
+        print("refused")
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", code], cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["refused"] * 3

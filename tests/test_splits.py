@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from study.protocols import KFold
-from study.splits import digest, read_splits, split_file_name, splits_text
+from study.protocols import Divides, FixedValidation, KFold
+from study.splits import digest, parse_splits, split_file_name, splits_text
+from study.storage import write_splits
 from tests.conftest import MakeConfig
 from trainables.contract import Split
 
 TRAIN, TEST = tuple(range(8)), tuple(range(8, 12))
-SPLITS = KFold(4, "shuffled", 0).splits(TRAIN, TEST)
+FOLDS = KFold(4, "shuffled", 0)
+SPLITS = FOLDS.splits(TRAIN, TEST)
+
+
+def read_splits(path: Path, protocol: str = "k_fold:4", divides: Divides = FOLDS) -> tuple[Split, ...]:
+    return parse_splits(path.read_text(), path.name, "sketches", protocol=protocol, divides=divides, halves=(TRAIN, TEST))
 
 
 @pytest.fixture
@@ -26,23 +32,25 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_is_json_with_a_hash_and_reads_back(file: Path) -> None:
     assert file.name == "sketches-k_fold-4.json"
     assert json.loads(file.read_text())["hash"] == digest(SPLITS)
-    assert read_splits(file, "sketches", TRAIN, TEST) == SPLITS
+    assert read_splits(file) == SPLITS
 
 
 def test_the_hash_is_of_the_class_lists_alone() -> None:
     assert digest(SPLITS) == digest(tuple(Split(s.train, s.select, s.test) for s in SPLITS))
+    assert digest(SPLITS) == digest(tuple(s.sealed() for s in SPLITS))  # a search trial's tag names the file of its study
     assert digest(SPLITS) != digest(SPLITS[:3])
 
 
 def test_a_file_that_was_changed_is_refused_and_one_without_a_hash_is_taken(file: Path) -> None:
     found = json.loads(file.read_text())
-    found["splits"][0]["train"], found["splits"][0]["select"] = found["splits"][0]["select"], found["splits"][0]["train"]
+    one, other = found["splits"][:2]
+    one["train"], one["select"], other["train"], other["select"] = other["train"], other["select"], one["train"], one["select"]
     file.write_text(json.dumps(found))
     with pytest.raises(ValueError, match="was changed after it was written"):
-        read_splits(file, "sketches", TRAIN, TEST)
+        read_splits(file)
     del found["hash"]
     file.write_text(json.dumps(found))
-    assert len(read_splits(file, "sketches", TRAIN, TEST)) == 4
+    assert len(read_splits(file)) == 4
 
 
 @pytest.mark.parametrize(
@@ -52,18 +60,85 @@ def test_a_file_that_was_changed_is_refused_and_one_without_a_hash_is_taken(file
         ('{"splits": [{"train": [0, 1]}]}', "is not a list of splits with train, select and test classes: 'select'"),
         ('{"splits": [{"train": [0, 1], "select": [1, 2], "test": [8]}]}', "breaks a law: classes are disjoint"),
         ('{"splits": [{"train": [0, 1, 2, 3, 4, 5], "select": [6, 7], "test": [8]}]}', "breaks a law: all splits have the official test"),
+        (splits_text("sketches", "fixed_validation", [Split(TRAIN, TEST, TEST)]), "breaks a law: who selects on test classes peeks"),
         ('{"dataset": "cub200", "splits": [{"train": [0], "select": [1], "test": [8]}]}', "divides cub200, but the study has sketches"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "mine.json").write_text(text)
     with pytest.raises(ValueError, match=sentence):
-        read_splits(tmp_path / "mine.json", "sketches", TRAIN, TEST)
+        read_splits(tmp_path / "mine.json", "fixed_validation", FixedValidation(0.1, 0))
 
 
-def test_a_missing_file_says_where_such_files_come_from(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "divides", "sentence"),
+    [
+        ("fixed_validation", FixedValidation(0.1, 0), "was made for k_fold:4, but the study has fixed_validation; run it under k_fold:4"),
+        ("k_fold", KFold(2, "shuffled", 0), "k_fold has 2 splits here, but split_file=sketches-k_fold-4.json has 4; give it"),
+    ],
+)
+def test_a_file_of_another_protocol_is_refused(file: Path, protocol: str, divides: Divides, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read_splits(file, protocol, divides)
+    assert read_splits(file, "k_fold", FOLDS) == SPLITS
+
+
+def test_a_file_of_another_share_is_refused_where_the_name_says_one(file: Path) -> None:
+    half = FixedValidation(0.5, 0)
+    file.write_text(splits_text("sketches", "fixed_validation", half.splits(TRAIN, TEST)))
+    with pytest.raises(ValueError, match=r"fixed_validation:0.3 holds out 2 classes, but .* holds out 4; write fixed_validation, or"):
+        read_splits(file, "fixed_validation:0.3", FixedValidation(0.3, 0))
+    for protocol, divides in (("fixed_validation:0.5", half), ("fixed_validation", FixedValidation(0.1, 0))):
+        assert read_splits(file, protocol, divides) == half.splits(TRAIN, TEST)
+
+
+def test_folds_that_hold_a_class_out_twice_are_refused(file: Path) -> None:
+    file.write_text(splits_text("sketches", "k_fold", [*SPLITS[:3], SPLITS[0]]))
+    with pytest.raises(ValueError, match="breaks a law: each train class is held out exactly once"):
+        read_splits(file)
+
+
+def test_a_missing_file_says_where_such_files_come_from(config: MakeConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="every study writes such files into its splits folder"):
-        read_splits(tmp_path / "none.json", "sketches", TRAIN, TEST)
+        config(split_file=str(tmp_path / "none.json"))
+
+
+def test_the_file_of_the_default_protocol_makes_no_honest_study(config: MakeConfig, tmp_path: Path) -> None:
+    """Its select classes are the test classes: a search on them would be called selected-on-validation."""
+    write_splits(config(), tmp_path)
+    text = (tmp_path / "sketches-default.json").read_text()
+    for name, said in (("as-it-is", text), ("renamed", text.replace('"default"', '"fixed_validation"'))):
+        (tmp_path / name).write_text(said)
+        with pytest.raises(ValueError, match=r"was made for default, but the study has|who selects on test classes peeks"):
+            config(split_file=str(tmp_path / name))
+
+
+def test_a_file_is_one_datasets_under_one_protocol(config: MakeConfig, tmp_path: Path) -> None:
+    write_splits(config(), tmp_path)
+    own = str(tmp_path / "sketches-fixed_validation.json")
+    with pytest.raises(
+        ValueError, match=r"for one protocol, but the study has fixed_validation, fixed_validation:0.3; make a study of each"
+    ):
+        config(split_file=own, protocols=["fixed_validation", "fixed_validation:0.3"])
+    with pytest.raises(ValueError, match="split_file gives the one for all; leave out one of them"):
+        config(split_file=own, resplit=True)
+
+
+def test_a_file_that_changes_under_a_study_changes_none_of_its_trials(config: MakeConfig, tmp_path: Path) -> None:
+    drawn = [config(split_seed=seed).splits("sketches", "fixed_validation") for seed in (5, 6)]
+    path = tmp_path / "mine.json"
+    path.write_text(splits_text("sketches", "fixed_validation", drawn[0]))
+    study = config(split_file=str(path))
+    path.write_text(splits_text("sketches", "fixed_validation", drawn[1]))
+    assert study.splits("sketches", "fixed_validation") == drawn[0]
+    assert config(split_file=str(path)).splits("sketches", "fixed_validation") == drawn[1]
+
+
+@pytest.mark.parametrize(("protocols", "order"), [(["k_fold:2", "default"], "consecutive"), (["default"], "shuffled")])
+def test_resplit_is_refused_where_nothing_is_drawn(config: MakeConfig, protocols: list[str], order: str) -> None:
+    with pytest.raises(ValueError, match=r"draws none .*; leave it out, or use fixed_validation or fold_order=shuffled"):
+        config(protocols=protocols, fold_order=order, resplit=True)
+    assert config(protocols=[*protocols, "fixed_validation"], fold_order=order, resplit=True).resplit
 
 
 def test_a_study_takes_its_splits_from_a_file_except_under_default(config: MakeConfig, tmp_path: Path) -> None:

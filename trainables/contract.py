@@ -14,10 +14,20 @@ BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.n
 CONCATENATED = "concatenated"  # in queries.csv, in place of a fold's number: the models of all folds as one
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
 PEEKING: Rule = "best-on-test"
+LAST: Rule = "last-epoch"
 WORST = 0.0  # the score of a search trial that got lost: NaN would be invisible to the searcher
 PIXELS = "pixels"  # the backbone that is no network
 # In the loss's place of a cell where nothing is trained: the network as it stands, or with a PCA of the train classes as its head.
 NOT_TRAINED = UNTRAINED, PCA = "untrained", "pca"
+
+
+class LawError(ValueError):
+    """A law of honest selection would be broken. Raised, not asserted: it must hold under `python -O`, too."""
+
+
+def hold(holds: object, law: str) -> None:
+    if not holds:
+        raise LawError(law)
 
 
 @dataclass(frozen=True)
@@ -71,11 +81,12 @@ class Split:
 
     def __post_init__(self) -> None:
         train, select, test = set(self.train), set(self.select), set(self.test)
-        assert not train & (select | test), "classes are disjoint"
-        assert not test or select == test or not select & test, "select classes are the test classes, or none of them is"
+        hold(not train & (select | test), "classes are disjoint")
+        hold(not test or select == test or not select & test, "select classes are the test classes, or none of them is")
 
     def sealed(self) -> "Split":
-        """The same split without its test classes."""
+        """The same split without its test classes. One that selects on them cannot be sealed."""
+        hold(not set(self.select) & set(self.test), "who selects on test classes peeks")
         return Split(self.train, self.select)
 
 
@@ -157,7 +168,9 @@ class TrialSpec:
 
     def __post_init__(self) -> None:
         if self.phase == "search" and any(split.test for split in self.splits):
-            assert self.peeks, "only a search that says it peeks may hold test classes"
+            hold(self.peeks, "only a search that says it peeks may hold test classes")
+        if not self.peeks and self.cell.loss not in NOT_TRAINED:
+            hold(not any(set(split.select) & set(split.test) for split in self.splits), "who selects on test classes peeks")
 
     @property
     def peeks(self) -> bool:

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from search_spaces import find_card
 from trainables.batches import BATCHES, hardest_neighbours
-from trainables.contract import NOT_TRAINED, PCA, PIXELS, Split, TrialSpec
+from trainables.contract import NOT_TRAINED, PCA, PIXELS, Split, TrialSpec, hold
 from trainables.crops import draws
 from trainables.datasets.pixels import Dataset
 from trainables.gather import gather
@@ -65,6 +65,8 @@ class Fit:
         self.parallel: nn.Module = DistributedDataParallel(self.network) if team.world > 1 else self.network
 
     def images(self, classes: tuple[int, ...]) -> Images:
+        """Of classes that the split names, and of no others: a search trial's names no test class."""
+        hold({*self.split.train, *self.split.select, *self.split.test}.issuperset(classes), "a trial sees the classes of its split only")
         return Images(self.data, classes, self.spec.look, self.device)
 
     def steps(self) -> int:

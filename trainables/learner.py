@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from trainables.contract import WORST, EpochRow, FinalRow, Rule, TrialSpec
+from trainables.contract import LAST, WORST, EpochRow, FinalRow, Rule, TrialSpec, hold
 from trainables.datasets.pixels import Dataset
 from trainables.fit import EMBEDDING, POOLED, Fit
 from trainables.images import Images
 from trainables.metrics.retrieval import Retrieval, feature_of, retrieval
 from trainables.team import ALONE, Team
 
-LAST: Rule = "last-epoch"
 Part = TypeVar("Part")
 Reading = tuple[Images, Retrieval]
 
@@ -97,9 +96,9 @@ class Learner:
 
     def read_test(self) -> FinalRow:
         """Score the test classes with each split's best epoch."""
-        assert self.spec.phase == "final", "search trials never read test classes"
-        assert self.done, "test classes are read at the end"
-        assert not self.readings, "test classes are read once"
+        hold(self.spec.phase == "final", "search trials never read test classes")
+        hold(self.done, "test classes are read at the end")
+        hold(not self.readings, "test classes are read once")
         units = {i: self._read(i, fit) for i, fit in self.fits.items()}
         if len(self.spec.splits) > 1:
             self._join(self._of_all(units))

@@ -15,8 +15,7 @@ from analysis.tables.significance import mean_ranks
 from analysis.tables.table import Cell, Table
 from analysis.tables.tournament import tournament
 from analysis.tables.triplet_report import triplet_report
-
-LAST = "last-epoch"  # the triplet report stops after its epochs and has no validation set
+from trainables.contract import LAST
 
 
 def triplets() -> Table:

@@ -9,6 +9,7 @@ from analysis.places import AXES
 from analysis.tables.frames import groups
 from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
+from trainables.contract import LAST
 
 PERCENT = ("triplet_accuracy", "precision_at_1", "precision_at_5", "precision_at_10")
 COSINES = {"positive_cosine": "cosine anchor-positive", "negative_cosine": "cosine anchor-negative"}
@@ -34,7 +35,7 @@ def triplets_of(rows: StudyRows) -> list[dict[str, Any]]:
     keys = [*AXES, "protocol", "loss", "rule"]
     found = []
     for about, trials in groups(mine, keys):
-        for place, rule in (("test", str(about["rule"])), ("last", "last-epoch")):
+        for place, rule in (("test", str(about["rule"])), ("last", LAST)):
             means = dict(
                 _means(
                     {str(name): value for name, value in trials.mean(numeric_only=True).items()},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.tracking import read_study
 from analysis.tracking.files import fetch
-from study.audit import Audit
+from study.audit import write_readings
 from study.config import StudyConfig
 from study.lease import Lease
 from study.ledger import LEDGER, Event, Ledger, events
@@ -40,16 +40,16 @@ def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, t
             mirror.wait_until_ready()
             trials = read_study(tracking_uri(config), config.name).trials
             runs = dict(zip(trials["cell"] + "/" + trials["trial"], trials["run_id"], strict=True))
-            readings = Audit(folder / "readings.csv")
             for number, (given, end) in enumerate(wanted):
                 progress(number, len(wanted))
                 spec = _opened(config, given)
+                ledger.note("reading", key=given["key"], reads=[(str(end["epoch"]), spec.rule)])
                 metrics = {f"audit/{name}": value for name, value in _score(tracking_uri(config), runs[given["key"]], spec).items()}
-                readings.note(cell=str(spec.cell), trial=given["name"], seed=spec.seed, epoch=str(end["epoch"]), rule=spec.rule)
                 ledger.note("audit", key=given["key"], metrics=metrics)
         finally:
             mirror.close()
             ledger.close()
+            write_readings(folder)
     return len(wanted)
 
 

@@ -35,6 +35,7 @@ from trainables.contract import (
 )
 from trainables.datasets.catalogue import DATASETS, halves, index
 from trainables.networks.backbones import find_backbone
+from trainables.networks.weights import IMAGENET, NONE
 
 RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 
@@ -99,6 +100,11 @@ class Cells(Keys):
             for seed in self.final_seeds() if self.resplit else ():
                 yield dataset, f"{protocol}-seed{seed}", self.splits(dataset, protocol, draw=seed - self.seed)
 
+    def weight_files(self) -> list[str]:
+        """That any cell starts from, without those that the authors of a backbone published: these have a checksum of their own."""
+        every = {self.of(cell).weights for cell in self.cells()}
+        return sorted(every - {IMAGENET, NONE})
+
     def axes(self) -> dict[str, tuple[Any, ...]]:
         return dict(zip(AXES, (self.dataset, self.backbone, self.embedding_size, self.losses, self.protocols), strict=True))
 
@@ -137,7 +143,7 @@ class Cells(Keys):
 
     def trials(self, cell: Cell) -> tuple[int, int]:
         """How many search and final trials a cell has."""
-        final = self.reproductions * (len(self.final_kinds(cell)) + self.refits(cell))
+        final = self.reproductions * len(self.final_kinds(cell)) * (1 + self.refits(cell))
         if not self.searched(cell):
             return 0, final
         space, first = self.space(cell.loss), self.published(cell.loss)
@@ -189,7 +195,7 @@ class Cells(Keys):
         if cell.loss in NOT_TRAINED:
             return next(spec for spec in self.baseline_specs() if (spec.cell, spec.seed) == (cell, seed))
         spec = self.spec(cell, "search" if kind == "search" else "final", seed, given["setting"], tuned=given["tuned"])
-        return self.refit_spec(spec, given["epochs"]) if kind == "refit" else spec
+        return self.refit_spec(spec, given["epochs"]) if kind.endswith("refit") else spec
 
     def refit_spec(self, final: TrialSpec, epochs: int) -> TrialSpec:
         """The same trial on all train classes, for so many epochs: nothing is held out, so nothing is chosen."""

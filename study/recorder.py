@@ -1,19 +1,19 @@
-"""The driver's notes: trials, rows and ends go into the ledger, readings of test classes into the audit, all of it to the view."""
+"""The driver's notes: trials, rows, ends and readings of test classes go into the ledger, and what people watch to the view."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ray.tune import Callback, Checkpoint
 from ray.tune.experiment import Trial
 
-from study.audit import Audit
 from study.ledger import Ledger
 from study.live import View
 from study.search import Given
-from trainables.contract import Rule, TrialSpec
+from trainables.contract import TrialSpec
 
 LOST = ("diverged", "out_of_memory")  # a row that says so is the last one
 NO_ROOM = ("No space left on device", "Disk quota exceeded", "Read-only file system")
@@ -23,8 +23,8 @@ KEEPS = 2  # checkpoints of a trial: the last one may not be whole if the power 
 class Recorder(Callback):
     """Tune tells it what happens. last: what an earlier driver has written of trials that go on, their last epochs by key."""
 
-    def __init__(self, ledger: Ledger, view: View, audit: Audit, last: dict[str, int]) -> None:
-        self.ledger, self.view, self.audit = ledger, view, audit
+    def __init__(self, ledger: Ledger, view: View, last: dict[str, int]) -> None:
+        self.ledger, self.view = ledger, view
         self.last = dict(last)
         self.begun: set[str] = set()
         self.no_room = ""  # what the disk said
@@ -37,40 +37,36 @@ class Recorder(Callback):
         self.ledger.note("trial", **given.event())
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        key = trial.config["key"]
-        if key not in self.begun:  # else a retry
+        key, spec = trial.config["key"], TrialSpec.from_dict(trial.config["spec"])
+        if key not in self.begun:
             self.begun.add(key)
-            self.view.started(TrialSpec.from_dict(trial.config["spec"]), trial.config["trial"])
+            self.view.started(spec, trial.config["trial"])
+        elif spec.peeks and (last := self.last.get(key, 0)) < spec.training.epochs:
+            self._reads(key, [(str(last + 1), spec.rule)])  # a retry: the epoch that was cut off may have been scored, untold
 
     def on_trial_result(self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any) -> None:
-        key = trial.config["key"]
-        if result["epoch"] <= self.last.get(key, -1):  # run again: a slot died after this epoch and before its checkpoint
+        key, spec = trial.config["key"], TrialSpec.from_dict(trial.config["spec"])
+        known = result["epoch"] <= self.last.get(key, -1)  # run again: a slot died after this epoch and before its checkpoint
+        if spec.peeks and "chosen_epoch" not in result and (times := known + result.get("again", 0)):
+            self._reads(key, [(str(result["epoch"]), spec.rule)] * times)
+        if result.get("reads"):  # before it does: Tune asks for the next step when this returns
+            self._reads(key, result["reads"])
+        if known or result.get("reads"):
             return
         self.last[key] = result["epoch"]
-        spec = TrialSpec.from_dict(trial.config["spec"])
-        if spec.peeks:
-            self._audit(trial, spec, str(result["epoch"]), spec.rule)
         lost = {name: True for name in LOST if result.get(name)}
         self.ledger.note("row", key=key, epoch=result["epoch"], score=result["score"], metrics=result["metrics"], **lost)
         self.view.epoch(spec, result["epoch"], result["score"])
 
-    def _audit(self, trial: Trial, spec: TrialSpec, epoch: str, rule: Rule) -> None:
-        self.audit.note(cell=str(spec.cell), trial=trial.config["trial"], seed=spec.seed, epoch=epoch, rule=rule)
+    def _reads(self, key: str, reads: Sequence[tuple[str, str]]) -> None:
+        """Readings of the test classes that no row tells of: epoch and rule of each."""
+        self.ledger.note("reading", key=key, reads=reads)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         spec, last = TrialSpec.from_dict(trial.config["spec"]), trial.last_result
         if not last.get("done"):  # cut off
             return
-        if spec.phase == "final":
-            self._audit_final(trial, spec, last["metrics"])
         self._end(trial, spec, outcome_of(last, spec.training.epochs), last)
-
-    def _audit_final(self, trial: Trial, spec: TrialSpec, metrics: dict[str, float]) -> None:
-        """The chosen epoch of every fold, and the last one if it was read."""
-        folds = [metrics[f"fold{i}/chosen_epoch"] for i in range(len(spec.splits))] if len(spec.splits) > 1 else [metrics["chosen_epoch"]]
-        self._audit(trial, spec, " ".join(f"{epoch:g}" for epoch in folds), spec.rule)
-        if spec.leaves.last:
-            self._audit(trial, spec, str(trial.last_result["epoch"]), "last-epoch")
 
     def on_checkpoint(self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any) -> None:
         """Old ones go."""

@@ -11,8 +11,10 @@ from study.config import StudyConfig, make
 from study.ledger import Event, Ledger
 from study.recorder import LOST, outcome_of
 from study.search import StudySearcher
+from study.splits import digest
 from study.stopping import StopPerCell
 from study.storage import newest
+from study.versions import borrowed, file_digest
 from trainables.contract import TrialSpec
 from trainables.datasets.catalogue import index
 
@@ -21,10 +23,15 @@ ELSEWHERE = ("studies", "tracking_uri", "slots")  # a study may be moved, and to
 
 
 def identity(config: StudyConfig, code: Mapping[str, str]) -> dict[str, Any]:
-    """What makes a study this one: its config, its code, its images, its class lists. The ledger's first line."""
-    data = {dataset: index(config.origin(dataset)).fingerprint for dataset in config.dataset}
+    """What makes a study this one: its config, its code, its images, its class lists, its weight files. The ledger's first line."""
     kept = {key: value for key, value in config.model_dump(mode="json").items() if key not in ELSEWHERE}
-    return {"config": kept, "code": dict(code), "data": data}
+    return {
+        "config": kept,
+        "code": {**code, **borrowed(config.losses, config.backbone)},
+        "data": {dataset: index(config.origin(dataset)).fingerprint for dataset in config.dataset},
+        "splits": {f"{dataset}/{protocol}": digest(splits) for dataset, protocol, splits in config.all_splits()},
+        "weights": {path: file_digest(path) for path in config.weight_files()},
+    }
 
 
 def began_with(past: Sequence[Event], config: StudyConfig) -> StudyConfig:
@@ -34,15 +41,16 @@ def began_with(past: Sequence[Event], config: StudyConfig) -> StudyConfig:
 
 def check_same(past: Sequence[Event], now: Mapping[str, Any], *, new_code: bool = False) -> dict[str, int]:
     """What the study grows by. ValueError: it is another study, with the differences. new_code: other code is allowed."""
-    before = {"config": dict(past[0]["config"]), "code": dict(past[0]["code"]), "data": dict(past[0]["data"])}
+    before = {part: dict(past[0][part]) for part in now if part in past[0]}  # an earlier version told less
     for event in past:
         before["config"] |= event.get("grows", {})
         before["code"] |= event.get("code", {})
     changed = []
     audited = any(event["event"] == "audit" for event in past)
     grows = {key: now["config"][key] for key in GROWS if now["config"][key] > before["config"][key]}
-    for part in ("config", "data") if new_code else ("config", "code", "data"):
-        names = dict.fromkeys([*before[part], *now[part]])
+    for part in before:
+        # A study that grows has splits of new seeds, and the code may be asked for.
+        names = dict.fromkeys([*before[part], *(() if part == "splits" else now[part])] if part != "code" or not new_code else ())
         pairs = {name: (before[part].get(name), now[part].get(name)) for name in names}
         changed += [f"  {part} {name}: {old} -> {new}" for name, (old, new) in pairs.items() if old != new and name not in grows]
     if changed:

@@ -14,7 +14,7 @@ from ray import tune
 from analysis.page import write_page
 from analysis.tables import Ranking
 from analysis.tracking import TrackingError, read_study
-from study.audit import Audit
+from study.audit import write_readings
 from study.config import StudyConfig
 from study.interrupts import Interrupts
 from study.lease import Lease
@@ -83,7 +83,8 @@ class Drive:
             replace_text(folder / "config.yaml", config_yaml(config))
         past = events(folder)
         self.past = bool(past)
-        self.grows = check_same(past, identity(config, code()), new_code=new_code) if past else {}
+        self.identity = identity(config, code())
+        self.grows = check_same(past, self.identity, new_code=new_code) if past else {}
         self.ledger = Ledger(folder / LEDGER)
         self.total = sum(sum(config.trials(cell)) for cell in config.cells()) + len(config.baseline_cells())
         self.stopping = StopPerCell(config)
@@ -103,12 +104,13 @@ class Drive:
                 self._close(mirror)  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
             finally:
                 self.ledger.close()
+                write_readings(self.folder)
                 if ours:
                     ray.shutdown()
         return self._done(recorder)
 
     def _train(self, mirror: Mirror) -> Recorder:
-        recorder = Recorder(self.ledger, self.view, Audit(self.folder / "readings.csv"), self.standing.epochs)
+        recorder = Recorder(self.ledger, self.view, self.standing.epochs)
         if self.past and self.searcher.over and not self.grows:  # all that is left is to write it down
             mirror.wait_until_ready()
             return recorder
@@ -125,13 +127,14 @@ class Drive:
         replace_text(self.folder / "config.yaml", config_yaml(self.config))
         (self.folder / "finished.json").unlink(missing_ok=True)
         write_splits(self.config, self.folder / "splits")
+        write_readings(self.folder)
         if self.past:
-            self.ledger.note("resumed", grows=self.grows, code=code(), total=self.total)
+            self.ledger.note("resumed", grows=self.grows, code=self.identity["code"], total=self.total)
             if self.grows:
                 self.searcher.grow(self.config)
             self.standing.finished = False
         else:
-            self.ledger.note("study", **identity(self.config, code()), total=self.total)
+            self.ledger.note("study", **self.identity, total=self.total)
         take_up(self.folder, self.searcher, self.standing)
 
     def _ready(self, mirror: Mirror) -> Room:

@@ -4,9 +4,13 @@ import hashlib
 import platform
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+
+from search_spaces import find_own
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("search_spaces", "trainables", "study")  # analysis reads what is there: it may change under a study
@@ -33,6 +37,23 @@ def sources() -> str:
 @cache
 def libraries() -> dict[str, str]:
     return {name: version(name) for name in LIBRARIES}
+
+
+def file_digest(path: str) -> str:
+    """Of a file's content; "missing" without one."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except FileNotFoundError:
+        return "missing"
+
+
+def borrowed(losses: Iterable[str], backbones: Iterable[str]) -> dict[str, str]:
+    """Code that only some studies have: the modules of losses of one's own, package.module:NAME, and timm for timm:NAME."""
+    modules = {name: {name.partition(":")[0], find_own(name).build.__module__} for name in losses if ":" in name}
+    files = {name: sorted(str(sys.modules[module].__file__) for module in mine) for name, mine in modules.items()}
+    found = {f"loss {name}": " ".join(map(file_digest, paths)) for name, paths in files.items()}
+    return found | ({"timm": version("timm")} if any(name.startswith("timm:") for name in backbones) else {})
 
 
 def code() -> dict[str, str]:

@@ -67,7 +67,7 @@ def test_what_was_kept_is_scored_as_a_final_trial_of_that_seed_and_setting_is(st
         spec = study.spec(study.cells()[0], "final", study.seed, setting)
         worker = Worker()
         worker.begin(replace(spec, training=replace(spec.training, epochs=epochs), leaves=Leaves(last=False, embeddings=False)))
-        for _ in range(epochs):
+        for _ in range(epochs + 1):
             row = worker.step()
         for name in ("recall_at_1", "map_at_r"):
             assert trials.loc[f"search-{number}", f"audit/{name}"] == row["metrics"][f"test/{name}"]

@@ -7,17 +7,19 @@ import io
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
 
-from study.audit import Audit
+from analysis.readings import audited
+from study.audit import write_readings
 from study.ledger import LEDGER, Ledger, events
 from study.live import View
 from study.recorder import Recorder
+from study.search import Given
 from tests.conftest import MakeConfig
-from trainables.contract import Leaves
+from trainables.contract import Rule
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def played(config: MakeConfig, tmp_path: Path) -> SimpleNamespace:
     study = config(losses=["triplet"])
     ledger = Ledger(tmp_path / LEDGER)
     view = View(study, Console(file=io.StringIO()))
-    recorder = Recorder(ledger, view, Audit(tmp_path / "readings.csv"), {})
+    recorder = Recorder(ledger, view, {})
     spec = study.spec(study.cells()[1], "search", 0, study.published("triplet"))
     given = {"key": f"{spec.cell}/search-0", "cell": str(spec.cell), "trial": "search-0", "spec": spec.as_dict()}
     trial: Any = SimpleNamespace(trial_id="t0", config=given, last_result=row(2) | {"done": True}, error_file="")
@@ -62,7 +64,7 @@ def test_an_epoch_that_a_retry_runs_again_is_written_once(played: SimpleNamespac
 
 
 def test_what_an_earlier_driver_wrote_is_not_written_again(played: SimpleNamespace) -> None:
-    later = Recorder(played.ledger, played.view, Audit(played.readings), {played.trial.config["key"]: 1})
+    later = Recorder(played.ledger, played.view, {played.trial.config["key"]: 1})
     later.on_trial_result(0, [], played.trial, row(1))
     later.on_trial_result(0, [], played.trial, row(2))
     assert told(played) == [("row", 2)]
@@ -105,33 +107,113 @@ def test_the_outcome_is_told(played: SimpleNamespace, last: dict[str, Any], outc
     assert events(played.folder)[-1]["outcome"] == outcome
 
 
+class Told:
+    """Trials of one study whose results are told by hand, and the audit that comes of it."""
+
+    def __init__(self, played: SimpleNamespace) -> None:
+        self.played, self.recorder = played, played.recorder
+
+    def trial(self, cell: int, name: str, **changes: Any) -> Any:
+        study = self.played.study
+        phase = "search" if name.startswith("search") else "final"
+        spec = replace(study.spec(study.cells()[cell], phase, 1, {}), **changes)
+        given = Given(name, spec)
+        self.recorder.given(given)
+        config = {"key": given.key, "spec": spec.as_dict(), "trial": name}
+        trial: Any = SimpleNamespace(trial_id=name, config=config, last_result={}, error_file="")
+        self.recorder.on_trial_start(0, [], trial)
+        return trial
+
+    def result(self, trial: Any, epoch: int, **more: Any) -> None:
+        trial.last_result = row(epoch) | more
+        self.recorder.on_trial_result(0, [], trial, trial.last_result)
+
+    def lines(self) -> list[tuple[str, str, str]]:
+        write_readings(self.played.folder)
+        if not self.played.readings.exists():
+            return []
+        with self.played.readings.open(newline="") as file:
+            return [(line["trial"], line["epoch"], line["rule"]) for line in csv.DictReader(file)]
+
+
+HONEST, PEEKS = "selected-on-validation", "best-on-test"
+
+
 def test_every_reading_of_test_classes_is_told(played: SimpleNamespace) -> None:
     """By name: a final trial at its chosen epoch, at its last if asked, the default setup at every epoch; a search trial never."""
-    study, trial = played.study, played.trial
-    played.recorder.on_trial_start(0, [], trial)
-    played.recorder.on_trial_result(0, [], trial, row(1))
-    assert not played.readings.exists()
-
-    def end(cell: int, name: str, **changes: Any) -> None:
-        spec = replace(study.spec(study.cells()[cell], "final", 1, {}), **changes)
-        metrics = {"chosen_epoch": 1.5, "fold0/chosen_epoch": 1, "fold1/chosen_epoch": 2}
-        config = {"key": f"{spec.cell}/{name}", "spec": spec.as_dict(), "trial": name}
-        this: Any = SimpleNamespace(trial_id=name, config=config, last_result=row(2) | {"metrics": metrics, "done": True})
-        played.recorder.on_trial_start(0, [], this)
-        played.recorder.on_trial_result(0, [], this, row(1))
-        played.recorder.on_trial_complete(0, [], this)
-
-    end(1, "final-1", leaves=Leaves(last=True, embeddings=False))
-    end(1, "refit-1", rule="refit")
-    end(1, "final-2", splits=study.spec(study.cells()[1], "final", 1, {}).splits * 2)
-    end(0, "final-3")
-    with played.readings.open() as file:
-        told = [(line["trial"], line["epoch"], line["rule"]) for line in csv.DictReader(file)]
-    assert told == [
-        ("final-1", "1.5", "selected-on-validation"),
+    told = Told(played)
+    told.result(told.trial(1, "search-0"), 1)
+    assert told.lines() == []
+    for cell, name, reads in (
+        (1, "final-1", [("1", HONEST), ("2", "last-epoch")]),
+        (1, "refit-1", [("2", "refit")]),
+        (1, "final-2", [("1 2", HONEST)]),
+        (0, "final-3", [("1", PEEKS)]),
+    ):
+        trial = told.trial(cell, name)
+        told.result(trial, 1)
+        told.result(trial, 2, reads=reads)
+        told.result(trial, 2, chosen_epoch=1.5, done=True)
+        told.recorder.on_trial_complete(0, [], trial)
+    assert told.lines() == [
+        ("final-1", "1", HONEST),
         ("final-1", "2", "last-epoch"),
-        ("refit-1", "1.5", "refit"),
-        ("final-2", "1 2", "selected-on-validation"),
-        ("final-3", "1", "best-on-test"),
-        ("final-3", "1.5", "best-on-test"),
+        ("refit-1", "2", "refit"),
+        ("final-2", "1 2", HONEST),
+        ("final-3", "1", PEEKS),
+        ("final-3", "1", PEEKS),
+        ("final-3", "2", PEEKS),
     ]
+    assert audited(played.folder, get_args(Rule)) == {PEEKS: 3, HONEST: 2, "last-epoch": 1, "refit": 1}
+
+
+def test_a_reading_is_told_before_it_happens_and_whatever_happens_to_it(played: SimpleNamespace) -> None:
+    """Its slot dies in it, comes back and reads again, and fails in the end."""
+    told = Told(played)
+    trial = told.trial(1, "final-1")
+    told.result(trial, 1)
+    told.result(trial, 2, reads=[("1", HONEST)])
+    assert told.lines() == [("final-1", "1", HONEST)]
+    told.recorder.on_trial_start(0, [], trial)
+    told.result(trial, 2, reads=[("1", HONEST)])
+    told.recorder.on_trial_error(0, [], trial)
+    assert told.lines() == [("final-1", "1", HONEST)] * 2
+    assert events(played.folder)[-1]["outcome"] == "failed"
+
+
+def test_an_epoch_under_default_that_is_run_again_is_read_again(played: SimpleNamespace) -> None:
+    told = Told(played)
+    trial = told.trial(0, "final-1", training=replace(played.study.spec(played.study.cells()[0], "final", 1, {}).training, epochs=3))
+    told.result(trial, 1)
+    told.recorder.on_trial_start(0, [], trial)  # the slot died in its second epoch, and its first was not saved
+    told.result(trial, 1)
+    told.result(trial, 2, again=1)  # a group was lost on the way
+    assert [epoch for _, epoch, _ in told.lines()] == ["1", "2", "1", "2", "2", "3"]  # the last one is in the air
+
+
+def test_a_default_trial_that_a_driver_left_may_have_read_one_epoch_more(played: SimpleNamespace) -> None:
+    told = Told(played)
+    told.result(told.trial(0, "final-1"), 1)
+    assert told.lines() == [("final-1", "1", PEEKS), ("final-1", "2", PEEKS)]
+    played.ledger.note("resumed", grows={})
+    assert told.lines() == [("final-1", "1", PEEKS), ("final-1", "2", PEEKS), ("final-1", "2", PEEKS)]
+
+
+def test_the_audit_is_made_again_from_the_ledger_whatever_became_of_the_file(played: SimpleNamespace) -> None:
+    told = Told(played)
+    told.result(told.trial(1, "final-1"), 2, reads=[("1", HONEST)])
+    whole = told.lines()
+    for damage in ("", "cell,trial,seed,epoch,rule\nsketches/tiny", whole[0][0] * 99):
+        played.readings.write_text(damage)
+        assert told.lines() == whole
+    played.readings.unlink()
+    assert told.lines() == whole
+
+
+def test_the_audit_of_an_earlier_version_is_left_as_it_is(played: SimpleNamespace) -> None:
+    """It told of final trials in the file alone."""
+    played.ledger.note("study", config={}, code={}, data={})
+    told = Told(played)
+    told.result(told.trial(0, "search-0"), 1)
+    played.readings.write_text("cell,trial,seed,epoch,rule\nc,final-1,1,2,refit\n")
+    assert told.lines() == [("final-1", "2", "refit")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 import torch
 from trainables_helpers import TRAINING, final, search
 
-from trainables.contract import ARTIFACTS, UNTRAINED, Cell, TrialSpec
+from trainables import fit
+from trainables.artifacts import epoch_of
+from trainables.contract import ARTIFACTS, UNTRAINED, Cell, Leaves, TrialSpec
 from trainables.slot import Slot
 from trainables.worker import Worker
 
@@ -39,10 +42,60 @@ def test_a_search_trial_out_of_memory_is_done_and_says_why(monkeypatch: pytest.M
     assert (result["done"], result["out_of_memory"], result["diverged"], result["score"]) == (True, True, False, 0.0)
 
 
-def test_only_the_last_step_of_a_final_trial_reads_the_test_classes() -> None:
-    here = slot(final("contrastive"))
+def test_a_final_trial_says_what_it_will_read_and_reads_in_the_step_after() -> None:
+    here = slot(replace(final("contrastive"), leaves=Leaves(last=True, embeddings=False)))
     results = [here.step() for _ in range(EPOCHS)]
-    assert ["test/recall_at_1" in result["metrics"] for result in results] == [False] * (len(results) - 1) + [True]
+    assert [result.get("reads") is not None for result in results] == [False] * (EPOCHS - 1) + [True]
+    assert not any(result["done"] for result in results)
+    assert not any(here.worker.learner.readings)
+    reading = here.step()
+    assert reading["done"]
+    assert (reading["epoch"], reading["score"]) == (EPOCHS, results[-1]["score"])
+    assert ["test/recall_at_1" in result["metrics"] for result in [*results, reading]] == [False] * EPOCHS + [True]
+    chosen = f"{reading['chosen_epoch']:g}"
+    assert results[-1]["reads"] == [(chosen, "selected-on-validation"), (str(EPOCHS), "last-epoch")]
+
+
+def test_a_final_trial_that_diverged_says_what_it_will_read_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = slot(final("contrastive"))
+    here.step()
+    monkeypatch.setattr(here.worker.learner.fits[0], "train_epoch", lambda number: math.nan)
+    lost = here.step()
+    assert (lost["diverged"], lost["done"], lost["reads"]) == (True, False, [("1", "selected-on-validation")])
+    assert here.step()["done"]
+
+
+@pytest.mark.parametrize("place", ["_build_network", "_build_objective"])
+def test_a_search_trial_too_large_to_be_built_is_done_and_a_final_one_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(fit, place, exhausted)
+    here = slot(search("contrastive"))
+    result = here.step()
+    assert (result["epoch"], result["done"], result["out_of_memory"], result["score"]) == (1, True, True, 0.0)
+    here.save_checkpoint(str(tmp_path))
+    assert epoch_of(tmp_path) == 1
+    with pytest.raises(torch.OutOfMemoryError):
+        slot(final("contrastive")).step()
+
+
+def test_a_search_trial_that_has_no_room_for_its_best_weights_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def exhausted(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    here = slot(search("contrastive"))
+    here.step()
+    monkeypatch.setattr(here.worker.learner, "_keep_best", exhausted)
+    result = here.step()
+    assert (result["epoch"], result["done"], result["out_of_memory"], result["score"]) == (2, True, True, 0.0)
+    here.save_checkpoint(str(tmp_path))
+    assert epoch_of(tmp_path) == 2
+    again = slot(search("contrastive"))
+    again.load_checkpoint(str(tmp_path))
+    assert again.step()["out_of_memory"]  # as it was told
 
 
 def test_a_reset_slot_gives_what_a_fresh_one_gives(tmp_path: Path) -> None:
@@ -57,20 +110,23 @@ def test_a_reset_slot_gives_what_a_fresh_one_gives(tmp_path: Path) -> None:
 
 def test_a_restored_slot_goes_on_and_a_finished_one_tells_its_last_row_again(tmp_path: Path) -> None:
     whole, part = slot(final("contrastive")), slot(final("contrastive"))
-    results = [whole.step() for _ in range(EPOCHS)]
+    results = [whole.step() for _ in range(EPOCHS + 1)]
     whole.save_checkpoint(str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"state.pt", "seal.json", *ARTIFACTS[:2]}
     part.load_checkpoint(str(tmp_path))
+    assert part.step()["reads"]  # it will read them again, and says so
     again = part.step()
     assert again["done"]
     assert (again["epoch"], again["score"]) == (results[-1]["epoch"], results[-1]["score"])
     assert again["metrics"]["test/recall_at_1"] == results[-1]["metrics"]["test/recall_at_1"]
 
 
-def test_an_untrained_network_is_scored_in_one_step() -> None:
+def test_an_untrained_network_is_scored_without_an_epoch() -> None:
     spec = final("contrastive", epochs=0)
     untrained = replace(spec, cell=Cell("sketches", "tiny", 16, UNTRAINED, "none"), rule="untrained", setting={})
-    result = slot(untrained).step()
+    here = slot(untrained)
+    assert here.step()["reads"] == [("0", "untrained")]
+    result = here.step()
     assert result["done"]
     assert result["epoch"] == 0
     assert result["metrics"]["test/recall_at_1"] > 0

@@ -9,7 +9,7 @@ from search_spaces.space import Value
 
 Phase = Literal["search", "final"]
 Rule = Literal["best-on-test", "selected-on-validation", "last-epoch", "refit", "untrained"]
-FinalKind = Literal["final", "published", "refit"]  # the chosen setting, the published one, the chosen one on all train classes
+FinalKind = Literal["final", "published"]  # the chosen setting, the published one; each may be followed by a refit of it
 BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.npz")  # the files that a final trial leaves
 CONCATENATED = "concatenated"  # in queries.csv, in place of a fold's number: the models of all folds as one
 PUBLISHED = "search-0"  # the name of every search's first trial: the published setting

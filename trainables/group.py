@@ -17,10 +17,10 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.artifacts import merge
-from trainables.contract import WORST, Crew, EpochRow, TrialSpec
+from trainables.contract import Crew, EpochRow, TrialSpec
 from trainables.mailbox import Answers, Mailbox, OutOfMemory
 from trainables.process import take_gpus
-from trainables.worker import Worker, told
+from trainables.worker import Worker, exhausted, told
 
 RETURNS = 3  # times that a group may be lost within one command before the trial is
 IDLE = 30.0  # seconds at rest after which the workers go: another slot may be waiting for their place
@@ -76,22 +76,14 @@ class Group:
             if self.spec.phase != "search":
                 raise
             return told(self._end_exhausted(time.perf_counter() - began))
+        if "chosen_epoch" in result and not self.since:  # workers that come up anew announce a reading before they read
+            self.since.append("step")
         self.since.append("step")
-        return result
+        return result | ({"again": self.again} if self.again else {})
 
     def _end_exhausted(self, seconds: float) -> EpochRow:
         state = self.state or {"folds": {}, "best": [(-1.0, 0) for _ in self.spec.splits], "rows": []}
-        row = EpochRow(
-            epoch=len(state["rows"]) + len(self.since) + 1,
-            loss=None,
-            select={},
-            folds=tuple({} for _ in self.spec.splits),
-            best=WORST,
-            best_epochs=tuple(epoch for _, epoch in state["best"]),
-            seconds=seconds,
-            done=True,
-            out_of_memory=True,
-        )
+        row = exhausted(self.spec, state["best"], epoch=len(state["rows"]) + len(self.since) + 1, seconds=seconds)
         self.state, self.ended = {**state, "rows": [*state["rows"], asdict(row)]}, True
         return row
 
@@ -114,11 +106,13 @@ class Group:
         """One command; if the group is lost, the same again in the next one, from where the trial was saved."""
         with self.lock:
             self._stop_clock()
+            self.again = 0  # times that a group was lost on the way: what it did was done again
             for chance in range(RETURNS):
                 try:
                     return self._try(name)
                 except GroupLost:
                     self.begun = False
+                    self.again += 1
                     if chance == RETURNS - 1:
                         raise
             raise AssertionError

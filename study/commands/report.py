@@ -76,9 +76,11 @@ def _page(studies: Path, study: str | None, *, as_json: bool) -> None:
         text = (folder / "config.yaml").read_text()
     from analysis.exports import ranking_json
     from analysis.page import write_page
+    from study.audit import write_readings
 
     with one_sentence():
         uri = tracking_uri(config_of(folder))
+        write_readings(folder)
         page, found = write_page(read_rows(folder), folder=folder, config_yaml=text, uri=uri)
     if as_json:
         print(json.dumps(ranking_json(found), indent=1))

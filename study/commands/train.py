@@ -42,7 +42,10 @@ def train(
         )
     if final:
         result = learner.read_test()
-        print(f"test at epoch {result.epochs[0]}: " + "  ".join(f"{name} {value:.4f}" for name, value in result.test.items()) + mark)
+        epochs = " ".join(map(str, result.epochs))
+        scores = "  ".join(f"{name} {value:.4f}" for name, value in result.test.items())
+        print(f"test at epoch {epochs} ({spec.rule}): {scores}{mark}")
+        print("This reading of the test classes stands in no study's audit: do not choose by it.")
 
 
 def _loss(value: float | None) -> str:

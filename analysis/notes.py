@@ -60,7 +60,7 @@ def _few(seeds: int) -> list[str]:
 def _beside(finals: pd.DataFrame) -> list[str]:
     """What is true of some of the numbers that stand beside."""
     found = []
-    if (finals["role"] == "refit").any():
+    if finals["role"].str.endswith("refit").any():
         found.append("Refit: trained anew on all train classes, for as many epochs as the trial with held-out classes had chosen.")
     if (finals["folds"] > 1).any():
         found.append("With folds a loss's own number is the mean over their models (separated); concatenated: all of them as one model.")
@@ -71,13 +71,22 @@ def _diverged(finals: pd.DataFrame) -> list[str]:
     if "outcome" not in finals:
         return []
     lost = finals[finals["outcome"] == "diverged"]
-    kept = {"refit": "last"}
+    kept = {"refit": "last", "published_refit": "last"}
     read = lost.filter(like="last/").notna().any(axis=1)  # at the last epoch, too
     found = Counter(zip(lost["role"], lost["loss"] + " under " + lost["protocol"], read, strict=True))
     return [
         f"{count} of the {role} trials of {label} diverged; they count with their {kept.get(role, 'best')} epoch before that"
         f"{', and at the last epoch with the weights with which they broke down' if last else ''}."
         for (role, label, last), count in found.items()
+    ]
+
+
+def unsearched_notes(own: pd.DataFrame, searched: set[str]) -> list[str]:
+    """Which cells have the published setting though they were searched. own: final trials of losses' own numbers."""
+    lost = own[own["cell"].isin(searched) & own.get("tuned", pd.Series(True, index=own.index)).eq(False)]
+    return [
+        f"{label}: no search trial had a score, so nothing was chosen; its final trials have the published setting."
+        for label in dict.fromkeys(lost["loss"] + " under " + lost["protocol"])
     ]
 
 

@@ -46,7 +46,7 @@ def plan_cells(config: StudyConfig) -> list[CellPlan]:
 
     def plan(cell: Cell) -> CellPlan:
         search, final = config.trials(cell)
-        count, refits = models(cell.dataset, cell.protocol), config.refits(cell) * config.reproductions
+        count, refits = models(cell.dataset, cell.protocol), config.refits(cell) * len(config.final_kinds(cell)) * config.reproductions
         last = config.of(cell).epochs
         searched = round(search * config.expected_search_epochs()), search * search_epochs(config)
         low, high = ((part + (final - refits) * last) * count + refits * last for part in searched)

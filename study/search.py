@@ -11,7 +11,7 @@ from ray.tune.search import Searcher
 
 from study.config import StudyConfig
 from study.strategies import STRATEGIES, Setting, Strategy
-from trainables.contract import Cell, FinalKind, TrialSpec
+from trainables.contract import WORST, Cell, FinalKind, TrialSpec
 
 SCORE = "score"
 
@@ -82,7 +82,7 @@ class StudySearcher(Searcher):
         self.cells = {str(cell): self._open(cell) for cell in config.cells()}
         self.owner: dict[str, str] = {}  # key of a search trial -> cell
         self.skipped = 0  # refits of final trials that failed
-        self.read_test = False  # a final trial has ended
+        self.read_test = False  # a trial that holds test classes was handed out
         self.budgets: dict[str, int] = {}  # cell -> search trials before the study grew
         self.seeds: frozenset[int] = frozenset()  # final seeds before it grew
 
@@ -95,7 +95,7 @@ class StudySearcher(Searcher):
             strategy,
             to_search=config.trials(cell)[0],
             to_finish=[(kind, seed) for seed in config.final_seeds() for kind in config.final_kinds(cell)],
-            best=(-1.0, 0, published),
+            best=(WORST, 0, published),  # which no trial that got lost is better than
         )
 
     @property
@@ -131,6 +131,7 @@ class StudySearcher(Searcher):
         given = self._search_trial() or self._final_trial()
         if given:
             self.running[given.key] = given
+            self.read_test = self.read_test or given.spec.phase == "final" or given.spec.peeks
         return given
 
     def _search_trial(self) -> Given | None:
@@ -177,14 +178,15 @@ class StudySearcher(Searcher):
         return cell.search_over and cell.settled is not None and cell.settled != cell.best[2]
 
     def _finish(self, cell: CellSearch, kind: FinalKind, seed: int) -> Given:
-        tuned = kind == "final" and self.config.searched(cell.cell)
-        setting = cell.best[2] if tuned else self.config.published(cell.cell.loss)
-        if tuned:
+        searched = kind == "final" and self.config.searched(cell.cell)
+        setting = cell.best[2] if searched else self.config.published(cell.cell.loss)
+        if searched:
             cell.settled = setting
+        tuned = searched and cell.best[0] > WORST  # else no search trial had a score, and nothing was chosen
         round_ = f"-round{cell.rounds}" if kind == "final" and cell.rounds > 1 else ""
         spec = self.config.spec(cell.cell, "final", seed, setting, tuned=tuned)
         given = Given(f"{kind}-{seed}{round_}", spec, self._is_new(seed) or bool(round_))
-        if kind == "final" and self.config.refits(cell.cell):
+        if self.config.refits(cell.cell):
             cell.finishing[given.key] = given
         return given
 
@@ -198,8 +200,7 @@ class StudySearcher(Searcher):
 
     def complete(self, key: str, result: Mapping[str, Any] | None) -> None:
         """A trial has ended, None: without a result. result: its score, and of a final trial the chosen epoch."""
-        given = self.running.pop(key)
-        self.read_test = self.read_test or given.spec.phase == "final"
+        self.running.pop(key)
         self._follow(key, result)
         name = self.owner.pop(key, None)
         if name is None:
@@ -218,7 +219,8 @@ class StudySearcher(Searcher):
             final = cell.finishing.pop(key, None)
             if final and result:
                 spec = self.config.refit_spec(final.spec, max(1, round(result["chosen_epoch"])))
-                cell.refits.append(Given(final.name.replace("final-", "refit-"), spec, final.extended))
+                name = final.name.replace("final-", "refit-").replace("published-", "published_refit-")
+                cell.refits.append(Given(name, spec, final.extended))
             elif final:
                 self.skipped += 1
 

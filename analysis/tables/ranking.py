@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from analysis.edges import edge_notes
-from analysis.notes import notes
+from analysis.notes import notes, unsearched_notes
 from analysis.places import Place, places, title
 from analysis.readings import BASELINE, DEFAULT, VALIDATION, Parts, readings, split_queries
 from analysis.statistics import Floats, rank_groups, rank_intervals
@@ -74,7 +74,8 @@ def rankings(rows: StudyRows) -> list[Ranking]:
         trained = place.trained(finals)
         if len(trained):
             ranking = _ranking(place, trained, place.untrained(finals), parts)
-            found.append(replace(ranking, notes=ranking.notes + edge_notes(trained[trained["role"] == "final"], searched)))
+            own = trained[trained["role"] == "final"]
+            found.append(replace(ranking, notes=ranking.notes + unsearched_notes(own, searched) + edge_notes(own, searched)))
     return found
 
 

@@ -85,7 +85,7 @@ def _with_rule(queries: pd.DataFrame, rule: str) -> pd.DataFrame:
 def _specs(fetch: Fetch, runs: list[RawRun]) -> dict[str, dict[str, Any]]:
     """One spec for each cell: of a final trial of the loss's own number if there is one, else of any."""
     found: dict[str, dict[str, Any]] = {}
-    order = ("final-", "search-", "published-", "refit-")
+    order = ("final-", "search-", "published-", "refit-", "published_refit-")
     for run in sorted(runs, key=lambda run: next((i for i, role in enumerate(order) if run.tags["trial"].startswith(role)), len(order))):
         if run.tags["cell"] not in found and (file := fetch(run.run_id, SPEC)):
             found[run.tags["cell"]] = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

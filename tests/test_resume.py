@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
 from invariants import check_ledger, story
 
+from search_spaces import LOSSES
 from study.config import StudyConfig
 from study.ledger import LEDGER, Ledger, events
 from study.recorder import outcome_of
 from study.resume import began_with, check_same, identity, rebuild, take_up
 from study.search import Given, StudySearcher
+from study.splits import digest, splits_text
 from study.stopping import StopPerCell
 from tests.conftest import MakeConfig
 
@@ -202,3 +206,80 @@ def test_other_code_is_refused_unless_it_is_asked_for(config: MakeConfig) -> Non
     assert check_same(past, other, new_code=True) == {}
     past.append({"event": "resumed", "grows": {}, "code": other["code"]})
     assert check_same(past, other) == {}
+
+
+def test_changed_class_lists_are_shown_and_refused(config: MakeConfig, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    for seed in (5, 6):
+        drawn = study(config, split_seed=seed).splits("sketches", "fixed_validation")
+        path.write_text(splits_text("sketches", "fixed_validation", drawn))
+        if seed == 5:
+            past = [{"event": "study", **identity(study(config, split_file=str(path)), CODE)}]
+            assert past[0]["splits"]["sketches/fixed_validation"] == digest(drawn)
+    with pytest.raises(ValueError, match=f"splits sketches/fixed_validation: .* -> {digest(drawn)}"):
+        check_same(past, identity(study(config, split_file=str(path)), CODE))
+
+
+def test_a_study_that_draws_a_split_for_each_seed_may_grow(config: MakeConfig) -> None:
+    past = [{"event": "study", **identity(study(config, resplit=True), CODE)}]
+    now = identity(study(config, resplit=True, reproductions=4), CODE)
+    assert len(now["splits"]) > len(past[0]["splits"])
+    assert check_same(past, now) == {"reproductions": 4}
+
+
+def test_a_weight_file_with_another_content_is_shown_and_refused(config: MakeConfig, tmp_path: Path) -> None:
+    path = tmp_path / "mine.pt"
+    path.write_bytes(b"one")
+    past = [{"event": "study", **identity(study(config, weights=str(path)), CODE)}]
+    path.write_bytes(b"other")
+    with pytest.raises(ValueError, match=f"weights {path}: .* -> "):
+        check_same(past, identity(study(config, weights=str(path)), CODE))
+
+
+def test_a_loss_of_ones_own_that_was_rewritten_is_code_that_changed(
+    config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text = """
+from search_spaces import LOSSES, OwnLoss
+def build(classes, size, *, margin): ...
+LOSS = OwnLoss(LOSSES["contrastive"], build)
+"""
+    card = sorted(LOSSES["contrastive"].params)
+    (tmp_path / "rewritten.py").write_text(text.replace("margin", ", ".join(card)))
+    own = study(config, losses=["rewritten:LOSS"])
+    past = [{"event": "study", **identity(own, CODE)}]
+    assert check_same(past, identity(own, CODE)) == {}
+    (tmp_path / "rewritten.py").write_text((tmp_path / "rewritten.py").read_text() + "# better\n")
+    with pytest.raises(ValueError, match=r"code loss rewritten:LOSS: .* -> ") as error:
+        check_same(past, identity(own, CODE))
+    assert "--new-code" in str(error.value)
+    assert check_same(past, identity(own, CODE), new_code=True) == {}
+    sys.modules.pop("rewritten")
+
+
+def test_the_version_of_timm_is_code_of_a_study_that_has_its_networks(config: MakeConfig) -> None:
+    assert "timm" not in identity(study(config), CODE)["code"]
+    assert identity(study(config, backbone="timm:resnet18", pooling="gap"), CODE)["code"]["timm"] == version("timm")
+
+
+def test_a_ledger_of_an_earlier_version_is_compared_in_what_it_tells(config: MakeConfig) -> None:
+    past, now = told_study(config)
+    del past[0]["splits"], past[0]["weights"]
+    assert check_same(past, now) == {}
+
+
+@pytest.mark.parametrize(("peek", "name"), [(True, "search-0"), (False, "final-1")])
+def test_what_grows_after_a_default_trial_began_is_marked(config: MakeConfig, tmp_path: Path, peek: bool, name: str) -> None:
+    """Its first epoch reads the test classes; that it was interrupted then changes nothing."""
+    about = {"losses": ["margin"], "protocols": ["default"], "peek_search": peek, "baselines": False}
+    Play(study(config, **about), tmp_path / "s").to_the_end()
+    lines = (tmp_path / "s" / LEDGER).read_bytes().splitlines(keepends=True)
+    assert f"/{name}" in lines[1].decode()
+    (tmp_path / "s" / LEDGER).write_bytes(b"".join(lines[:3]))  # its first trial and that one's first row
+    Play(study(config, **about, reproductions=4), tmp_path / "s").to_the_end()
+    given = {event["name"]: event["extended"] for event in events(tmp_path / "s") if event["event"] == "trial"}
+    assert [given[f"final-{seed}"] for seed in (1, 2, 3, 4)] == [False, False, True, True]
+    again = Play(study(config, **about, reproductions=4), tmp_path / "s")
+    assert again.searcher.over

@@ -9,6 +9,7 @@ import pytest
 from ray.tune.search import Searcher
 
 from study.config import StudyConfig
+from study.planning import plan_cells
 from study.search import StudySearcher
 from tests.conftest import MakeConfig
 
@@ -29,7 +30,7 @@ def serve(searcher: StudySearcher, *, slots: int = 1, score: Any = lambda spec: 
             assert searcher.suggest("last") == Searcher.FINISHED
             return order
         trial_id, given = running.pop(0)
-        searcher.on_trial_complete(trial_id, {"score": score(given["spec"]), "done": True})
+        searcher.on_trial_complete(trial_id, {"score": score(given["spec"]), "done": True, "chosen_epoch": 1.5})
     raise AssertionError("the searcher never finishes")
 
 
@@ -113,6 +114,39 @@ def test_a_cell_whose_search_failed_altogether_falls_back_to_the_published_setti
     final = searcher.suggest("final")
     assert isinstance(final, dict)
     assert final["spec"]["setting"] == study.published("triplet")
+    assert not final["spec"]["tuned"]  # nothing was chosen
+
+
+def test_a_cell_all_of_whose_search_trials_got_lost_or_failed_is_not_tuned_either_until_one_has_a_score(config: MakeConfig) -> None:
+    about = {"losses": ["contrastive"], "protocols": ["fixed_validation"], "baselines": False, "strategy": "random", "search_trials": 3}
+    study = config(**about, reproductions=1)
+    searcher = StudySearcher(study)
+    for i in range(3):
+        assert isinstance(searcher.suggest(f"t{i}"), dict)
+        searcher.on_trial_complete(f"t{i}", {"score": 0.0, "done": True}, error=i == 0)
+    final = searcher.suggest("final")
+    assert isinstance(final, dict)
+    assert (final["spec"]["setting"], final["spec"]["tuned"]) == (study.published("contrastive"), False)
+    searcher.on_trial_complete("final", {"score": 0.3, "done": True, "chosen_epoch": 1})
+    searcher.grow(config(**about | {"search_trials": 4}, reproductions=1))
+    rest = serve(searcher, score=lambda spec: 0.4)
+    assert [each["trial"] for each in rest] == ["search-3", "final-1-round2"]
+    assert rest[1]["spec"]["tuned"]
+    assert rest[1]["spec"]["setting"] == rest[0]["spec"]["setting"]
+
+
+def test_the_published_setting_is_refitted_beside_the_chosen_one(config: MakeConfig) -> None:
+    study = config(losses=["contrastive"], protocols=["fixed_validation"], baselines=False, refit=True, published_too=True, search_trials=3)
+    order = serve(StudySearcher(study), score=lambda spec: spec["setting"]["loss.margin"])
+    finals = {given["trial"]: given["spec"] for given in order if not given["trial"].startswith("search")}
+    assert sorted(finals) == sorted(f"{kind}-{seed}" for kind in ("final", "published", "refit", "published_refit") for seed in (1, 2))
+    assert len(finals) == study.trials(study.cells()[0])[1] == plan_cells(study)[0].final_trials
+    train = set(study.splits("sketches", "default")[0].train)
+    for name, spec in finals.items():
+        assert (spec["rule"] == "refit") == ("refit" in name)
+        assert spec["tuned"] == (not name.startswith("published"))
+        assert (spec["setting"] == study.published("contrastive")) == name.startswith("published")
+        assert (set(spec["splits"][0]["train"]) == train) == ("refit" in name)
 
 
 def told(study: StudyConfig, *, slots: int, cut: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made import RATIO, final, rows_of
 
+from analysis.tables import rankings
 from search_spaces import Choice, Param, Range
+from study import simulation
 from study.config import StudyConfig, make
 from study.presets import quickstart
+from study.search import Given, StudySearcher
 from study.simulation import Curves, Step, read_curves, simulate
+from study.splits import digest
 
 ROOT = Path(__file__).parent.parent
 RECORDED = ROOT / "benchmarks" / "curves.csv"
@@ -91,6 +97,53 @@ def test_a_sweep_that_waits_at_every_parameter_is_run_to_its_end(slots: int) -> 
     counts = Counter(step.cell for step in ended(steps))
     assert counts == {str(cell): config.trials(cell)[0] for cell in config.cells()}
     assert counts["sketches/tiny-64/multi_similarity/fixed_validation"] == 122
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5, 9])
+@pytest.mark.parametrize("strategy", ["hyperopt", "coordinate"])
+def test_a_slot_stays_empty_only_while_no_cell_has_anything_to_start(monkeypatch: pytest.MonkeyPatch, strategy: str, slots: int) -> None:
+    """A sweep waits for its running trials, a final trial for its cell's search, a refit for its final trial; nothing else waits."""
+    waits = []
+
+    class Watched(StudySearcher):
+        def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+            given = super().suggest(trial_id)
+            if given is None:
+                waits.append(trial_id)
+                assert self.running, "what it waits for runs"
+                assert not self.baselines
+                for cell in self.cells.values():
+                    assert not cell.refits
+                    assert not cell.to_finish or cell.to_search or cell.searching
+                    assert not cell.to_search or (cell.searching and cell.strategy.suggest("asked") is None)
+            return given
+
+    monkeypatch.setattr(simulation, "StudySearcher", Watched)
+    losses = ["margin", "proxy_anchor"]
+    config = study(strategy=strategy, losses=losses, search_trials=6, search_epochs=4, epochs=6, refit=True, published_too=True)
+    steps = play(config, slots=slots)
+    assert len(ended(steps, phase="")) == sum(sum(config.trials(cell)) for cell in config.cells()) + len(config.baseline_cells())
+    assert waits or slots < 9  # with so many slots some must wait
+
+
+@pytest.mark.parametrize("protocols", [["fixed_validation", "default"], ["k_fold:4"]])
+def test_with_resplit_every_seed_has_a_split_of_its_own_and_the_table_says_so(protocols: list[str]) -> None:
+    config = study(resplit=True, protocols=protocols, losses=["margin"], search_trials=3, epochs=6, search_epochs=4, baselines=False)
+    given: list[Given] = []
+    searcher = StudySearcher(config, note=given.append)
+    while isinstance(found := searcher.suggest("one"), dict):
+        searcher.on_trial_complete("one", {"score": 0.5, "done": True})
+    assert found == StudySearcher.FINISHED
+    splits = {each.key: digest(each.spec.splits) for each in given if not each.spec.peeks}
+    searched = {split for key, split in splits.items() if "search" in key}
+    finals = [split for key, split in splits.items() if "final" in key]
+    files = {digest(lists) for _, name, lists in config.all_splits() if not name.startswith("default")}
+    assert len(searched) == 1, "all search trials are compared on the same classes"
+    assert len({*searched, *finals}) == 1 + config.reproductions
+    assert {*searched, *finals} == files
+    rows = rows_of([replace(final("triplet", RATIO, "final", seed), split=split) for seed, split in enumerate(finals, start=1)])
+    (ranking,) = rankings(rows)
+    assert any("each seed has a split of its own, so the interval contains that, too" in note for note in ranking.notes)
 
 
 def test_without_stopping_every_epoch_is_run() -> None:

@@ -81,7 +81,9 @@ class Trial:
 
     def step(self) -> dict[str, Any]:
         self.epoch = min(self.epoch + 1, len(self.scores))
-        return {"epoch": self.epoch, SCORE: self.scores[self.epoch - 1] if self.scores else WORST, "done": self.is_finished()}
+        score = self.scores[self.epoch - 1] if self.scores else WORST
+        chosen = self.scores.index(score) + 1 if self.scores else 0
+        return {"epoch": self.epoch, SCORE: score, "done": self.is_finished(), "chosen_epoch": chosen}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +21,7 @@ from analysis.tracking import StudyRows, TrackingError, read_study
 from search_spaces import LOSSES
 from study import run_study
 from study.config import StudyConfig, make
+from study.ledger import events
 from study.live import View
 from study.presets import SMOKE, quickstart
 from trainables.contract import TrialSpec
@@ -203,50 +203,44 @@ def test_every_loss_of_the_catalogue_trains_and_is_in_the_table(local_ray: None,
     assert {row.loss for row in done.rankings[0].rows} == set(LOSSES)
 
 
-class Timed(Watching):
-    """Notes when each trial started and ended."""
-
-    def __init__(self, config: StudyConfig) -> None:
-        super().__init__(config)
-        self.started_at: dict[tuple[str, str], float] = {}
-        self.ended_at: dict[tuple[str, str], float] = {}
-
-    def started(self, spec: TrialSpec, name: str) -> None:
-        super().started(spec, name)
-        self.started_at[spec.cell.loss, name] = time.monotonic()
-
-    def ended(self, spec: TrialSpec, name: str, outcome: str, result: dict[str, Any]) -> None:
-        super().ended(spec, name, outcome, result)
-        self.ended_at[spec.cell.loss, name] = time.monotonic()
+Times = dict[str, tuple[float, float]]  # key of a trial -> when its first epoch began, when it ended
 
 
-def idle_share(view: Timed, slots: int) -> float:
+def times(folder: Path) -> Times:
+    """From the ledger: milliseconds."""
+    told = events(folder)
+    ends = {event["key"]: event["at"] for event in told if event["event"] == "end"}
+    first = {event["key"]: event["at"] - 1000 * event["metrics"]["seconds"] for event in reversed(told) if event["event"] == "row"}
+    return {key: (first[key], end) for key, end in ends.items()}
+
+
+def idle_share(found: Times, slots: int) -> float:
     """The share of slot-seconds, once all slots are up, in which a slot was idle though a trial could have been started."""
-    search_over = {
-        loss: max((end for (each, name), end in view.ended_at.items() if each == loss and name.startswith("search-")), default=0.0)
-        for loss, _ in view.ended_at
-    }
-    begins = sorted(view.started_at.values())[slots - 1]
-    moments = sorted({*view.started_at.values(), *view.ended_at.values()})
+    over: dict[str, float] = {}  # cell -> end of its search
+    for key, (_, end) in found.items():
+        cell, _, name = key.rpartition("/")
+        over[cell] = max(over.get(cell, 0.0), end) if name.startswith("search-") else over.get(cell, 0.0)
+    begins = sorted(start for start, _ in found.values())[slots - 1]
+    moments = sorted({moment for both in found.values() for moment in both})
     idle = total = 0.0
     for a, b in pairwise(moment for moment in moments if moment >= begins):
-        running = sum(start <= a and view.ended_at[key] >= b for key, start in view.started_at.items())
+        running = sum(start <= a and end >= b for start, end in found.values())
         # A search trial could start at any time here (HyperOpt needs no other's end), a final trial when its cell's search was over.
-        waits = sum(start >= b and (key[1].startswith("search-") or search_over[key[0]] <= a) for key, start in view.started_at.items())
+        waits = sum(start >= b and ("/search-" in key or over[key.rpartition("/")[0]] <= a) for key, (start, _) in found.items())
         idle += min(slots - running, waits) * (b - a)
         total += slots * (b - a)
     return idle / total
 
 
 def test_a_slot_is_idle_only_when_nothing_can_be_started(folder: Path, local_ray: None) -> None:
+    """tests/test_simulation.py has the law; this measures it from the rows' times."""
     config = small(
         folder, name="busy", losses=["contrastive", "proxy_anchor"], search_trials=4, reproductions=3, steps_per_epoch=60, epochs=3
     )
-    view = Timed(config)
-    done = run_study(config, view=view)
-    assert done.failed == 0
-    assert len(view.ended_at) == 2 * (4 + 3)
-    assert idle_share(view, 2) < 0.2  # what is left is the way from one trial to the next
+    assert run_study(config, view=Watching(config)).failed == 0
+    found = times(folder / "busy")
+    assert len(found) == 2 * (4 + 3)
+    assert idle_share(found, 2) < 0.2  # what is left is the way from one trial to the next
 
 
 @pytest.mark.timeout(600)
@@ -274,11 +268,12 @@ def test_the_same_seed_on_one_slot_gives_the_same_settings_and_the_same_table_tw
     assert found[0] == found[1]
     trials, _, readings = found[0]
     kinds = Counter((loss, protocol, name.rpartition("-")[0]) for loss, protocol, name, *_ in trials)
-    assert [kinds["margin", "k_fold:2", kind] for kind in ("search", "final", "published", "refit")] == [4, 1, 1, 1]
-    assert [kinds["margin", "default", kind] for kind in ("search", "final", "published", "refit")] == [0, 1, 0, 0]
+    names = ("search", "final", "published", "refit", "published_refit")
+    assert [kinds["margin", "k_fold:2", kind] for kind in names] == [4, 1, 1, 1, 1]
+    assert [kinds["margin", "default", kind] for kind in names] == [0, 1, 0, 0, 0]
     rules = Counter(line.rpartition(",")[2] for line in readings.splitlines()[1:])
-    # default at its three epochs and again at the chosen one; final and published under k_fold; all three of them at the last.
-    assert rules == {"best-on-test": 4, "selected-on-validation": 2, "refit": 1, "last-epoch": 3}
+    # default at its three epochs and again at the chosen one; final and published under k_fold, and refits; all but those at the last.
+    assert rules == {"best-on-test": 4, "selected-on-validation": 2, "refit": 2, "last-epoch": 3}
 
 
 def test_a_search_with_test_feedback_is_marked_all_the_way(folder: Path, local_ray: None) -> None:

@@ -6,8 +6,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import PrivateAttr
-
 from search_spaces import Param, Value, find_card
 from search_spaces.training import TRAINED, TRAINING
 from study.budget import expected_epochs, rungs, search_epochs
@@ -42,8 +40,6 @@ RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 
 class Cells(Keys):
     """Nothing here is checked; StudyConfig does that."""
-
-    _files: dict[str, str] = PrivateAttr(default_factory=dict)  # path -> text of the split file
 
     def origin(self, dataset: str) -> Origin:
         if not DATASETS[dataset].needs_root:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
 
 # More than any study means: what is above is a slip of the hand.
 MANY = 1_000_000
@@ -36,6 +36,7 @@ class Keys(BaseModel):
     """A value or a list where several make sense; the cells of a study are their product."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+    _files: dict[str, str] = PrivateAttr(default_factory=dict)  # path -> text of the split file
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="the study's folder and its MLflow experiment")
 

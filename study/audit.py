@@ -11,8 +11,8 @@ from pathlib import Path
 from analysis.readings import AUDIT
 from study.ledger import Event, events
 from study.protocols import PROTOCOLS
-from study.storage import replace_text
 from trainables.contract import PEEKING, Cell
+from trainables.disk import replace_text
 
 COLUMNS = ("cell", "trial", "seed", "epoch", "rule")
 Line = tuple[str, str, int, str, str]

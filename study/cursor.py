@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from study.ledger import LEDGER
-from study.storage import replace_text
+from trainables.disk import replace_text
 
 CURSOR = "mlflow.json"
 

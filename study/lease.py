@@ -17,7 +17,7 @@ from typing import Literal, Self, get_args
 
 import psutil
 
-from study.storage import replace_text
+from trainables.disk import replace_text
 
 LEASE, REQUEST = "driver.json", "request"
 BEAT, EXPIRY = 5.0, 60.0  # seconds between renewals; without one for so long the holder is taken for dead

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,23 +16,24 @@ from typing import Any
 import yaml
 
 from analysis.tracking import Tracker, TrackingError, redact
+from analysis.tracking.store import FILES
 from analysis.tracking.write import Point, Status, told
 from study.config import StudyConfig
 from study.cursor import cursor, save_cursor
 from study.ledger import LEDGER, Event, Ledger, read
 from study.preflight import tracking_uri
 from study.splits import digest, splits_text
-from study.storage import checkpoints, config_yaml, newest
+from study.storage import Lost, config_yaml, drop_checkpoints, kept, leaves
 from study.versions import commit, libraries
-from trainables.artifacts import STATE
-from trainables.contract import ARTIFACTS, PEEKING, Cell, TrialSpec
+from trainables.contract import PEEKING, Cell, TrialSpec
 from trainables.datasets.catalogue import index
 
 CHUNK = 500  # events that are written together
-PAUSE = 0.5  # seconds in which rows come together before they are written
+PAUSE = 5.0  # seconds in which rows come together before they are written: MLflow takes as long for one as for ten
 PATIENCE = 30.0  # seconds that the end of a study waits for an MLflow that is away
 RETRY = 2.0  # seconds between two tries to reach it
-
+SILENCE = 30.0  # seconds of tries that fail before anyone is told
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml's, where it is
 
 Action = Callable[[], None]
 
@@ -41,8 +41,10 @@ Action = Callable[[], None]
 class Mirror:
     """Reads the file, not the driver's memory: nothing waits for MLflow, and a new driver goes on where the last one was cut off."""
 
-    def __init__(self, config: StudyConfig, folder: Path, ledger: Ledger, *, resumed: bool) -> None:
-        self.config, self.folder, self.ledger, self.resumed = config, folder, ledger, resumed
+    def __init__(
+        self, config: StudyConfig, folder: Path, ledger: Ledger, *, resumed: bool, say: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.config, self.folder, self.ledger, self.resumed, self.say = config, folder, ledger, resumed, say
         self.offset = cursor(folder)
         self.behind = True  # it may not have everything
         self.open: dict[str, None] = {}  # runs that have begun and not ended, in that order
@@ -51,7 +53,8 @@ class Mirror:
         for event, end in read(folder / LEDGER):
             if end <= self.offset:
                 self._follow(event)
-        self.failure: Exception | None = None
+        self.refusal: TrackingError | None = None  # of the start
+        self.failure: Exception | None = None  # of the last try
         self.closing = False
         self.ready = threading.Event()
         self.thread = threading.Thread(target=self._work, name="mirror", daemon=True)
@@ -60,8 +63,8 @@ class Mirror:
     def wait_until_ready(self) -> None:
         """Until the experiment exists; raises a TrackingError with what stood in the way."""
         self.ready.wait()
-        if self.failure:
-            raise self.failure
+        if self.refusal:
+            raise self.refusal
 
     def close(self) -> None:
         """Write what is left; runs that have not ended are KILLED. A TrackingError says what could not be written."""
@@ -69,7 +72,9 @@ class Mirror:
             self.closing = True
             self.ledger.news.notify_all()
         self.thread.join()
-        if self.behind and not isinstance(self.failure, TrackingError):  # that one was told at the start
+        if isinstance(self.failure, Lost):
+            raise TrackingError(str(self.failure)) from self.failure
+        if self.behind and not self.refusal:  # that one was told at the start
             why = told(self.failure) if self.failure else "its thread ended"
             raise TrackingError(
                 f"Not everything reached MLflow ({why}), but nothing is lost: "
@@ -77,11 +82,11 @@ class Mirror:
             ) from self.failure
 
     def _work(self) -> None:
-        artifacts = None if self.config.tracking_uri else self.folder.parent / "mlartifacts" / self.config.name
+        artifacts = None if self.config.tracking_uri else self.folder.parent / FILES / self.config.name
         try:
             self.tracker = Tracker(tracking_uri(self.config), self.config.name, artifacts=artifacts, resumed=self.resumed)
         except TrackingError as error:
-            self.failure = error
+            self.refusal = error
             return
         finally:
             self.ready.set()
@@ -92,7 +97,7 @@ class Mirror:
 
     def _follow_ledger(self) -> bool:
         """Until the study is over; False: MLflow did not come back."""
-        if self.offset and not self.tracker.knows_runs:  # another store than the one that the cursor speaks of
+        if self.offset and not self.tracker.knows(self.given):  # another store, or an older copy, than the one that the cursor speaks of
             self.offset = 0
         if not self._insist(lambda: self.tracker.mark(self.open, "RUNNING")):
             return False
@@ -111,20 +116,24 @@ class Mirror:
             if chunk or closing:
                 return chunk
             with self.ledger.news:
-                if not self.closing and self.ledger.size == self.offset:
-                    self.ledger.news.wait(timeout=5.0)
-            time.sleep(0 if self.closing else PAUSE)
+                self.ledger.news.wait_for(lambda: self.closing or self.ledger.size != self.offset)
+                self.ledger.news.wait_for(lambda: self.closing, timeout=PAUSE)
 
     def _insist(self, write: Action) -> bool:
         """Try until it is written; False: the study is over and MLflow did not come back."""
-        deadline: float | None = None
+        began, said, deadline = time.monotonic(), False, None
         while True:
             try:
                 write()
                 self.failure = None
                 return True
+            except Lost:
+                raise
             except Exception as error:
                 self.failure = error
+            if not said and time.monotonic() - began > SILENCE:
+                self.say(f"MLflow has taken nothing for {SILENCE:g} s ({told(self.failure)}); the study goes on, and it is tried again.")
+                said = True
             if self.closing:
                 deadline = deadline or time.monotonic() + PATIENCE
                 if time.monotonic() > deadline:
@@ -143,8 +152,7 @@ class Mirror:
             elif event["event"] == "study":
                 yield from (partial(self._start_cell, event, cell, spec) for cell, spec in _cells(self.config).items())
             elif event["event"] == "end":
-                yield partial(self.tracker.log_points, event["key"], rows.pop(event["key"], []))
-                yield partial(self._end_trial, event)
+                yield partial(self._end_trial, event, rows.pop(event["key"], []))
             elif event["event"] == "resumed" and event.get("grows"):
                 yield partial(self.tracker.mark, list(map(str, _cells(self.config))), "RUNNING")
             elif event["event"] == "audit":
@@ -187,29 +195,34 @@ class Mirror:
             name=f"{self.config.label(spec.cell)} {name}",
             params={**asdict(spec.cell), **spec.setting},
             tags=tags,
-            files={"trial.yaml": yaml.safe_dump(json.loads(json.dumps(spec.as_dict())), sort_keys=False)},
+            files={"trial.yaml": yaml.dump(json.loads(json.dumps(spec.as_dict())), Dumper=DUMPER, sort_keys=False)},
             at=event["at"],
         )
 
-    def _end_trial(self, event: Event) -> None:
-        """What the trial leaves goes to its run, and then its checkpoints go."""
+    def _end_trial(self, event: Event, points: list[Point]) -> None:
+        """What the trial left goes to its run; checkpoints that a driver did not get to remove go."""
         tags = {"outcome": event["outcome"], "epochs": event.get("epoch", 0), "nodes": " ".join(event["nodes"])}
         tags |= {"error": event["error"]} if "error" in event else {}
-        kept: tuple[str, ...] = (STATE,) if self.config.keep_checkpoints else ()
-        names = kept if self.given[event["key"]]["name"].startswith("search-") else ARTIFACTS
-        last = newest(self.folder, event["key"]) if names else None
-        files = [path for name in names if last and (path := last / name).exists()]
         status: Status = "FAILED" if event["outcome"] == "failed" else "FINISHED"
-        self.tracker.end(event["key"], status, tags=tags, files=files, at=event["at"])
-        for folder in checkpoints(self.folder, event["key"]):
-            shutil.rmtree(folder, ignore_errors=True)
+        files = self._left(event["key"]) if status == "FINISHED" else []
+        self.tracker.end(event["key"], status, points=points, tags=tags, files=files, at=event["at"])
+        drop_checkpoints(self.folder, event["key"])
+
+    def _left(self, key: str) -> list[Path]:
+        name = self.given[key]["name"]
+        try:
+            return kept(self.folder, key, leaves(name, self.config))
+        except Lost:
+            if name.startswith("search-"):  # only an audit would want it
+                return []
+            raise
 
     def _end_cell(self, event: Event, cell: str) -> None:
         """A parent run gets the means of its final trials."""
         finals = list(self.finals.get(cell, {}).values())
         names = [name for name in finals[0] if name.startswith("test/")] if finals else []
-        self.tracker.log(cell, {name: fmean(final[name] for final in finals if name in final) for name in names}, at=event["at"])
-        self.tracker.end(cell, "FINISHED", at=event["at"])
+        means = [(name, fmean(final[name] for final in finals if name in final), len(finals), event["at"]) for name in names]
+        self.tracker.end(cell, "FINISHED", points=means, at=event["at"])
 
 
 def _cells(config: StudyConfig) -> dict[Cell, TrialSpec]:

@@ -13,6 +13,7 @@ from ray.tune.experiment import Trial
 from study.ledger import Ledger
 from study.live import View
 from study.search import Given
+from study.storage import Lost, drop_checkpoints, keep, leaves
 from trainables.contract import TrialSpec
 
 LOST = ("diverged", "out_of_memory")  # a row that says so is the last one
@@ -81,9 +82,19 @@ class Recorder(Callback):
         self._end(trial, TrialSpec.from_dict(trial.config["spec"]), "failed", trial.last_result or {}, error=" ".join(error.split())[-300:])
 
     def _end(self, trial: Trial, spec: TrialSpec, outcome: str, last: dict[str, Any], **more: Any) -> None:
+        """Only once what the trial leaves is on the disk; then its checkpoints go."""
+        folder, key = self.ledger.path.parent, trial.config["key"]
+        try:
+            if outcome != "failed" and (names := leaves(trial.config["trial"], self.view.config)):
+                keep(folder, key, names)
+        except (OSError, Lost) as error:
+            self.no_room = str(error)
+            return
         known = {name: last[name] for name in ("epoch", "score", "metrics", "chosen_epoch") if name in last}
-        self.ledger.note("end", key=trial.config["key"], outcome=outcome, **known, nodes=last.get("nodes", []), **more)
+        self.ledger.note("end", key=key, outcome=outcome, **known, nodes=last.get("nodes", []), **more)
         self.view.ended(spec, trial.config["trial"], outcome, last)
+        if not self.ledger.failure:
+            drop_checkpoints(folder, key)
 
 
 def outcome_of(last: dict[str, Any], epochs: int) -> str:

@@ -29,8 +29,9 @@ from study.room import Room, find_room
 from study.search import StudySearcher
 from study.staging import stage
 from study.stopping import StopPerCell
-from study.storage import RAY, config_yaml, next_attempt, replace_text, trial_folder, write_splits
+from study.storage import RAY, config_yaml, next_attempt, trial_folder, write_splits
 from study.versions import code
+from trainables.disk import replace_text
 from trainables.slot import Slot
 
 RETRIES = 2  # of a trial whose process died
@@ -93,7 +94,7 @@ class Drive:
         self.standing = rebuild(past, self.searcher, self.stopping, self.ledger)
 
     def run(self) -> Finished:
-        mirror = Mirror(self.config, self.folder, self.ledger, resumed=self.past)
+        mirror = Mirror(self.config, self.folder, self.ledger, resumed=self.past, say=self.view.say)
         ours = not ray.is_initialized()
         try:
             recorder = self._train(mirror)

@@ -1,24 +1,26 @@
-"""The study's folder: its config, its splits, and where its trials keep their checkpoints."""
+"""The study's folder: its config, its splits, its trials' checkpoints, and what trials that have ended leave."""
 
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
 from study.config import StudyConfig
 from study.splits import split_file_name, splits_text
-from trainables.artifacts import epoch_of
+from trainables.artifacts import SEAL, STATE, epoch_of, whole
+from trainables.contract import ARTIFACTS
+from trainables.disk import link, settle
 
 RAY = "ray"  # holds one folder per driver: 1, 2, ...
+KEPT = "kept"  # holds one folder per trial that has ended and leaves something
 
 
-def replace_text(path: Path, text: str) -> None:
-    """The old file or the new one, whatever happens in between."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.write_text(text)
-    draft.replace(path)
+class Lost(ValueError):
+    """What an ended trial left is not there any more."""
 
 
 def config_yaml(config: StudyConfig) -> str:
@@ -49,6 +51,51 @@ def newest(folder: Path, key: str, *, epoch: int | None = None) -> Path | None:
         if reached is not None and (epoch is None or reached <= epoch):
             return path
     return None
+
+
+def leaves(name: str, config: StudyConfig) -> tuple[str, ...]:
+    """The files that a trial of this name leaves."""
+    if not name.startswith("search-"):
+        return ARTIFACTS
+    return (STATE,) if config.keep_checkpoints else ()
+
+
+def keep(folder: Path, key: str, names: Sequence[str]) -> None:
+    """What a trial leaves, from its last checkpoint into a folder that stays; on the disk when this returns, so that the trial may end.
+
+    Lost: the last whole checkpoint has none of it.
+    """
+    home, last = folder / KEPT / trial_folder(key), newest(folder, key)
+    files = whole(last, names) if last else []
+    if not last or not files:
+        raise Lost(f"no whole checkpoint of {key} has {names[0]}")
+    draft = home.with_name(f"{home.name}.new")
+    for old in (draft, home):
+        shutil.rmtree(old, ignore_errors=True)
+    draft.mkdir(parents=True)
+    for file in (*files, last / SEAL):
+        link(file, draft / file.name)
+    settle(draft)
+    draft.rename(home)
+    settle(home.parent)
+    settle(folder)
+
+
+def kept(folder: Path, key: str, names: Sequence[str]) -> list[Path]:
+    """What an ended trial left. Lost: it is not there as it was written."""
+    home = folder / KEPT / trial_folder(key)
+    try:
+        if names and not home.exists():  # it ended late, on the word of its rows
+            keep(folder, key, names)
+        return whole(home, names) if names else []
+    except ValueError as error:
+        raise Lost(f"What an ended trial left stays as it was written, but {error}; put back a copy of {home}.") from None
+
+
+def drop_checkpoints(folder: Path, key: str) -> None:
+    """Of a trial that has ended."""
+    for path in checkpoints(folder, key):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def next_attempt(folder: Path) -> int:

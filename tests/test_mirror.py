@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from invariants import check_ledger, check_mlflow
 
-from analysis.tracking import Tracker, TrackingError, read_study
+from analysis.tracking import Tracker, TrackingError, open_store, read_study
+from analysis.tracking.files import fetch
 from study import mirror as mirrors
-from study.config import StudyConfig
+from study.config import StudyConfig, make
 from study.cursor import CURSOR, cursor
 from study.ledger import LEDGER, Ledger, events
 from study.mirror import Mirror
+from study.preflight import tracking_uri
 from study.resume import identity
 from study.search import Given
-from study.storage import config_yaml, trial_folder
+from study.storage import KEPT, checkpoints, config_yaml, keep, leaves, trial_folder
 from tests.conftest import MakeConfig
 from trainables.artifacts import write
 
@@ -57,8 +61,12 @@ class Written:
     def _leave(self, given: Given, epochs: int) -> None:
         path = self.folder / "ray" / "1" / trial_folder(given.key) / "checkpoint_000000"
         path.mkdir(parents=True)
-        write(path, {"state": {"rows": [{}] * epochs}, "artifacts": {}})
-        (path / "queries.csv").write_text("fold,rule,image,class,recall_at_1,map_at_r\n0,selected-on-validation,1,1,1.0,0.5\n")
+        queries = {given.spec.rule: {"image": [1], "class": [1], "recall_at_1": [1.0], "map_at_r": [0.1 * given.spec.seed]}}
+        fold = {"weights": {}, "queries": queries, "embeddings": None}
+        artifacts = {"folds": {0: fold} if given.spec.phase == "final" else {}, "concatenated": {}}
+        write(path, {"state": {"rows": [{}] * epochs}, "artifacts": artifacts})
+        if names := leaves(given.name, self.config):
+            keep(self.folder, given.key, names)
 
     def mirror(self, *, resumed: bool = False) -> Mirror:
         mirror = Mirror(self.config, self.folder, self.ledger, resumed=resumed)
@@ -70,9 +78,19 @@ class Written:
         assert cursor(self.folder) == (self.folder / LEDGER).stat().st_size
 
 
+@pytest.fixture(scope="session")
+def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without a study: making one takes MLflow seconds, copying it none."""
+    path = tmp_path_factory.mktemp("fresh") / "mlflow.db"
+    open_store(f"sqlite:///{path}").search_experiments()
+    return path
+
+
 @pytest.fixture
-def written(config: MakeConfig) -> Written:
-    return Written(config(losses=["triplet"], name="mirrored", reproductions=2))
+def written(config: MakeConfig, fresh_store: Path) -> Written:
+    written = Written(config(losses=["triplet"], name="mirrored", reproductions=2))
+    shutil.copy(fresh_store, written.folder.parent / "mlflow.db")
+    return written
 
 
 def everything(written: Written) -> None:
@@ -117,6 +135,112 @@ def test_a_study_that_was_cut_off_is_killed_and_brought_back_and_has_everything_
     written.ledger.note("finished")
     again.close()
     written.check(finished=True)
+
+
+def table(written: Written) -> list[str]:
+    """All that tables are made of, without the names that a store gives."""
+    rows = read_study(tracking_uri(written.config), "mirrored")
+    names = dict(zip(rows.trials["run_id"], rows.trials["cell"] + "/" + rows.trials["trial"], strict=True))
+    frames = (rows.trials.drop(columns="parent", errors="ignore"), rows.curves, rows.queries)
+    return [frame.assign(run_id=frame["run_id"].map(names)).sort_values(["run_id"], kind="stable").to_csv(index=False) for frame in frames]
+
+
+def whole_study(written: Written) -> list[str]:
+    written.begin()
+    mirror = written.mirror()
+    everything(written)
+    mirror.close()
+    return table(written)
+
+
+def move(written: Written) -> Path:
+    """To another place, which MLflow's connections of this process do not know; returns the old one."""
+    old = written.folder.parent
+    new = old.with_name("elsewhere")
+    written.ledger.close()
+    shutil.move(old, new)
+    written.config = make({**written.config.model_dump(mode="json"), "studies": str(new)})
+    written.folder = new / written.config.name
+    written.ledger = Ledger(written.folder / LEDGER)
+    return old
+
+
+@pytest.mark.parametrize("lost", ["the store", "its last hours", "its address"])
+def test_a_store_is_made_again_from_the_study_folder_and_has_the_same_table(
+    written: Written, fresh_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    written.begin()
+    mirror = written.mirror()
+    written.trial(0)
+    written.trial(1)
+    mirror.close()
+    shutil.copy(written.folder.parent / "mlflow.db", tmp_path / "older.db")
+    mirror = written.mirror(resumed=True)
+    written.trial(2)
+    written.ledger.note("finished")
+    mirror.close()
+    before = table(written)
+    move(written)
+    if lost == "the store":
+        (written.folder.parent / "mlflow.db").unlink()
+        shutil.rmtree(written.folder.parent / "mlartifacts")
+        shutil.copy(fresh_store, written.folder.parent / "mlflow.db")
+    if lost == "its last hours":
+        shutil.move(tmp_path / "older.db", written.folder.parent / "mlflow.db")
+    if lost == "its address":
+        written.config = make({**written.config.model_dump(mode="json"), "tracking_uri": f"sqlite:///{tmp_path / 'other.db'}"})
+        shutil.copy(fresh_store, tmp_path / "other.db")
+        monkeypatch.chdir(tmp_path)  # where such a store puts its files
+    written.mirror(resumed=True).close()
+    assert table(written) == before
+
+
+def test_a_study_that_was_moved_reads_and_writes_where_it_is(written: Written) -> None:
+    written.begin()
+    mirror = written.mirror()
+    written.trial(0)
+    written.trial(1)
+    mirror.close()
+    old = move(written)
+    assert len(read_study(tracking_uri(written.config), "mirrored").queries) == 1
+    mirror = written.mirror(resumed=True)
+    written.trial(2)
+    written.ledger.note("finished")
+    mirror.close()
+    written.check(finished=True)
+    rows = read_study(tracking_uri(written.config), "mirrored")
+    assert len(rows.queries) == 2
+    assert not old.exists()
+    for run in rows.finals["run_id"]:
+        (there,) = fetch(tracking_uri(written.config), run, ["queries.csv"], old.with_name("fetched") / run).values()
+        assert there.read_bytes()
+
+
+def test_what_a_trial_left_takes_no_room_in_the_embedded_store(written: Written) -> None:
+    whole_study(written)
+    for path in (written.folder / KEPT).rglob("best.pt"):
+        assert path.stat().st_nlink == 2
+    assert not checkpoints(written.folder, written.trials[1].key)
+
+
+HARMS: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "zeros": lambda path: path.write_bytes(b"\0" * path.stat().st_size),
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_final_trial_whose_queries_are_gone_is_not_taken_for_finished(written: Written, harm: str) -> None:
+    written.begin()
+    written.trial(0)
+    written.trial(1)
+    HARMS[harm](written.folder / KEPT / trial_folder(written.trials[1].key) / "queries.csv")
+    with pytest.raises(TrackingError, match=r"final-1/queries.csv is not as it was sealed; put back a copy"):
+        written.mirror().close()
+    assert checkpoints(written.folder, written.trials[1].key), "nothing is deleted"
+    runs = read_study(tracking_uri(written.config), "mirrored").trials
+    assert runs.set_index("trial")["status"].to_dict() == {"search-0": "FINISHED", "final-1": "RUNNING"}
 
 
 def unreachable(*args: Any, **more: Any) -> None:
@@ -176,6 +300,34 @@ def test_a_store_that_stutters_at_every_call_has_everything_once(written: Writte
     everything(written)
     mirror.close()
     written.check(finished=True)
+
+
+def test_a_hiccup_after_the_start_is_no_refusal_and_a_long_one_is_told_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "RETRY", 0.01)
+    monkeypatch.setattr(mirrors, "SILENCE", 0.05)
+    said: list[str] = []
+    written.begin()
+    with monkeypatch.context() as away:
+        away.setattr(Tracker, "start_cell", unreachable)
+        mirror = Mirror(written.config, written.folder, written.ledger, resumed=False, say=said.append)
+        deadline = time.monotonic() + 60
+        while not said:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        mirror.wait_until_ready()  # raises nothing: the store was there when it was opened
+    everything(written)
+    mirror.close()
+    written.check(finished=True)
+    assert [text.partition(" for ")[0] for text in said] == ["MLflow has taken nothing"]
+    assert "nobody is there" in said[0]
+
+
+def test_no_password_of_the_config_reaches_the_store(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "config_yaml", lambda config: "tracking_uri: https://me:secret@there\n")
+    written.begin()
+    written.mirror().close()
+    texts = {path.read_text() for path in (written.folder.parent / "mlartifacts").rglob("config.yaml")}
+    assert texts == {"tracking_uri: https://…@there\n"}
 
 
 def test_a_study_that_mlflow_already_knows_is_not_begun(written: Written, config: MakeConfig) -> None:

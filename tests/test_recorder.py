@@ -18,8 +18,10 @@ from study.ledger import LEDGER, Ledger, events
 from study.live import View
 from study.recorder import Recorder
 from study.search import Given
+from study.storage import KEPT, checkpoints, kept, trial_folder
 from tests.conftest import MakeConfig
-from trainables.contract import Rule
+from trainables.artifacts import write
+from trainables.contract import ARTIFACTS, Rule
 
 
 @pytest.fixture
@@ -217,3 +219,44 @@ def test_the_audit_of_an_earlier_version_is_left_as_it_is(played: SimpleNamespac
     told.result(told.trial(0, "search-0"), 1)
     played.readings.write_text("cell,trial,seed,epoch,rule\nc,final-1,1,2,refit\n")
     assert told.lines() == [("final-1", "2", "refit")]
+
+
+def final(played: SimpleNamespace, *, artifacts: bool) -> Any:
+    """A final trial at its end, with its last checkpoint."""
+    spec = played.study.spec(played.study.cells()[1], "final", 1, {})
+    key = f"{spec.cell}/final-1"
+    path = played.folder / "ray" / "1" / trial_folder(key) / "checkpoint_000001"
+    path.mkdir(parents=True)
+    fold = {"weights": {}, "queries": {spec.rule: {"image": [1], "class": [1]}}, "embeddings": None}
+    write(path, {"state": {"rows": [{}, {}]}, "artifacts": {"folds": {0: fold} if artifacts else {}, "concatenated": {}}})
+    last = row(2) | {"metrics": {"chosen_epoch": 1}, "done": True}
+    return SimpleNamespace(trial_id="f", config={"key": key, "spec": spec.as_dict(), "trial": "final-1"}, last_result=last, error_file="")
+
+
+def test_a_final_trial_ends_when_what_it_leaves_is_kept_and_its_checkpoints_go(played: SimpleNamespace) -> None:
+    trial = final(played, artifacts=True)
+    played.recorder.on_trial_complete(0, [], trial)
+    assert told(played) == [("end", 2)]
+    assert {path.name for path in kept(played.folder, trial.config["key"], ARTIFACTS)} == {"best.pt", "queries.csv"}
+    assert not checkpoints(played.folder, trial.config["key"])
+
+
+def test_a_final_trial_whose_files_are_not_whole_does_not_end(played: SimpleNamespace) -> None:
+    trial = final(played, artifacts=True)
+    (last,) = checkpoints(played.folder, trial.config["key"])
+    (last / "queries.csv").write_bytes(b"")
+    played.recorder.on_trial_complete(0, [], trial)
+    assert told(played) == []
+    assert "no whole checkpoint" in played.recorder.no_room
+    assert checkpoints(played.folder, trial.config["key"]) == [last]
+
+
+def test_a_search_trial_leaves_nothing_on_the_disk(played: SimpleNamespace) -> None:
+    key = played.trial.config["key"]
+    path = played.folder / "ray" / "1" / trial_folder(key) / "checkpoint_000001"
+    path.mkdir(parents=True)
+    write(path, {"state": {"rows": [{}, {}]}, "artifacts": {}})
+    played.recorder.on_trial_complete(0, [], played.trial)
+    assert told(played) == [("end", 2)]
+    assert not checkpoints(played.folder, key)
+    assert not (played.folder / KEPT).exists()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainables.contract import BEST, CONCATENATED, EMBEDDINGS, QUERIES
+from trainables.contract import ARTIFACTS, BEST, CONCATENATED, EMBEDDINGS, QUERIES
 
-STATE, SEAL = "state.pt", "seal.json"  # the seal is written last: the epoch and the hash of a state that is all there
+STATE, SEAL = "state.pt", "seal.json"  # the seal is written last: the epoch, and the hash of every file that is all there
+SEALED = (STATE, *ARTIFACTS)
 
 
 def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def write(folder: Path, saved: dict[str, Any]) -> None:
     torch.save(saved["state"], folder / STATE)
     if saved["artifacts"].get("folds"):
         _write_artifacts(folder, saved["artifacts"])
-    seal = {"epoch": len(saved["state"]["rows"]), "sha256": _hash(folder / STATE)}
+    seal = {"epoch": len(saved["state"]["rows"]), "sha256": {path.name: _hash(path) for path in folder.iterdir() if path.name in SEALED}}
     (folder / SEAL).write_text(json.dumps(seal))
 
 
@@ -61,12 +62,29 @@ def _write_queries(path: Path, parts: dict[Any, dict[str, dict[str, Any]]]) -> N
 
 
 def epoch_of(folder: Path) -> int | None:
-    """How far the state in this folder is; None if it is not all there: a process or the power died while it was written."""
+    """How far the state in this folder is; None if not all is there: a process or the power died while it was written."""
     try:
-        seal = json.loads((folder / SEAL).read_text())
-        return int(seal["epoch"]) if seal["sha256"] == _hash(folder / STATE) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(_seal(folder)["epoch"]) if folder / STATE in whole(folder, SEALED) else None
+    except (ValueError, KeyError, TypeError):
         return None
+
+
+def whole(folder: Path, names: Iterable[str]) -> list[Path]:
+    """Those of these files that the trial had left when the folder was sealed. ValueError: one of them is not as it was."""
+    sealed = _seal(folder).get("sha256", {})
+    files = [folder / name for name in names if name in sealed]
+    for path in files:
+        if not path.exists() or _hash(path) != sealed[path.name]:
+            raise ValueError(f"{path} is not as it was sealed")
+    return files
+
+
+def _seal(folder: Path) -> dict[str, Any]:
+    try:
+        seal: dict[str, Any] = json.loads((folder / SEAL).read_text())
+    except OSError:
+        raise ValueError(f"{folder} has no {SEAL}") from None
+    return seal
 
 
 def _hash(path: Path) -> str:

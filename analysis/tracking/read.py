@@ -6,14 +6,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import yaml
 
 from analysis.tracking.raw import RawRun, read_raw
 from analysis.tracking.rows import StudyRows
-from analysis.tracking.store import TrackingError, open_store, redact
+from analysis.tracking.store import TrackingError, local, open_store, redact
 from search_spaces import Value
 from search_spaces.training import TRAINED
 
@@ -42,7 +41,7 @@ def read_study(uri: str, study: str) -> StudyRows:
 
 def _fetcher(client: MlflowClient, runs: list[RawRun]) -> Fetch:
     """Files of a local store are read where they are; others are downloaded once, to a folder that goes with this program."""
-    places = {run.run_id: _local(run.artifacts) for run in runs}
+    places = {run.run_id: local(run.artifacts) for run in runs}
     folder: list[tempfile.TemporaryDirectory[str]] = []
 
     def fetch(run_id: str, name: str) -> Path | None:
@@ -59,11 +58,6 @@ def _fetcher(client: MlflowClient, runs: list[RawRun]) -> Fetch:
         return Path(client.download_artifacts(run_id, name, str(target)))
 
     return fetch
-
-
-def _local(uri: str) -> Path | None:
-    parts = urlsplit(uri)
-    return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
 
 
 def _queries(fetch: Fetch, runs: list[RawRun]) -> pd.DataFrame:

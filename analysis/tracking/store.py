@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urlsplit
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+FILES = "mlartifacts"  # beside an embedded store: what its runs have, a folder for each study
 
 
 def open_store(uri: str) -> MlflowClient:
@@ -22,7 +28,30 @@ def open_store(uri: str) -> MlflowClient:
 
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    if uri.startswith("sqlite:///"):
+        _come_home(Path(uri.removeprefix("sqlite:///")))
     return MlflowClient(uri)
+
+
+def _come_home(database: Path) -> None:
+    """MLflow notes whole paths. Those of a store that was moved with its files are put right, so that all find them, MLflow's pages too."""
+    if not database.exists():
+        return
+    with closing(sqlite3.connect(database, timeout=60)) as store, store:
+        if not store.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone():
+            return
+        for number, name, old in store.execute("SELECT experiment_id, name, artifact_location FROM experiments").fetchall():
+            here = database.absolute().parent / FILES / name
+            if (old or "").endswith(f"/{FILES}/{quote(name)}") and old != here.as_uri() and here.exists():
+                store.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?", (here.as_uri(), number))
+                moved = "UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?) WHERE experiment_id = ? AND instr(artifact_uri, ?) = 1"
+                store.execute(moved, (here.as_uri(), len(old) + 1, number, f"{old}/"))
+
+
+def local(uri: str) -> Path | None:
+    """The folder behind an address of files, if it is one."""
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
 
 
 class TrackingError(ConnectionError):

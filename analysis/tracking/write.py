@@ -6,11 +6,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import FileLock
 
-from analysis.tracking.store import TrackingError, open_store, redact
+from analysis.tracking.store import TrackingError, local, open_store, redact
+from trainables.disk import link, replace_text, settle
+
+if TYPE_CHECKING:
+    from mlflow.entities import RunInfo
 
 Status = Literal["FINISHED", "FAILED", "KILLED", "RUNNING"]
 Point = tuple[str, float, int, int]  # metric, value, step, time in milliseconds
@@ -26,7 +30,7 @@ class Tracker:
 
     def __init__(self, uri: str, study: str, *, artifacts: Path | None, resumed: bool = False) -> None:
         self._study, self._artifacts = study, artifacts
-        self._runs: dict[str, str] = {}  # cell, or cell/trial -> run id
+        self._runs: dict[str, RunInfo] = {}  # by cell, or cell/trial
         self._tried: set[str] = set()  # runs that were asked for; if the answer was lost, they may be there
         try:
             with _alone(uri):
@@ -35,9 +39,9 @@ class Tracker:
         except Exception as error:
             raise TrackingError(f"MLflow at {redact(uri)} cannot be used: {told(error)}") from error
 
-    @property
-    def knows_runs(self) -> bool:
-        return bool(self._runs)
+    def knows(self, keys: Iterable[str]) -> bool:
+        """Whether the store has this study, and all of these runs."""
+        return bool(self._runs) and self._runs.keys() >= set(keys)
 
     def start_cell(self, cell: str, *, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str], at: int = 0) -> None:
         self._start(cell, name=cell, params=params, tags={**tags, "kind": "cell"}, files=files, at=at)
@@ -45,35 +49,59 @@ class Tracker:
     def start_trial(
         self, trial: str, *, cell: str, name: str, params: Mapping[str, Any], tags: Mapping[str, Any], files: Mapping[str, str], at: int = 0
     ) -> None:
-        self._start(trial, name=name, params=params, tags={**tags, "kind": "trial", PARENT: self._runs[cell]}, files=files, at=at)
+        self._start(trial, name=name, params=params, tags={**tags, "kind": "trial", PARENT: self._runs[cell].run_id}, files=files, at=at)
 
     def log(self, key: str, metrics: Mapping[str, float], *, step: int = 0, at: int = 0) -> None:
         self.log_points(key, [(name, value, step, at or int(time.time() * 1000)) for name, value in metrics.items()])
 
-    def log_points(self, key: str, points: Sequence[Point]) -> None:
+    def log_points(self, key: str, points: Sequence[Point], tags: Mapping[str, Any] | None = None) -> None:
         """MLflow keeps a point with the same metric, step, value and time once."""
-        from mlflow.entities import Metric
+        from mlflow.entities import Metric, RunTag
 
-        for first in range(0, len(points), BATCH):
-            some = [Metric(name, float(value), at, step) for name, value, step, at in points[first : first + BATCH]]
-            self._client.log_batch(self._runs[key], metrics=some)
+        texts = [RunTag(name, str(value)) for name, value in (tags or {}).items()]
+        for first in range(0, len(points) or bool(texts), BATCH - len(texts)):
+            some = [Metric(name, float(value), at, step) for name, value, step, at in points[first : first + BATCH - len(texts)]]
+            self._client.log_batch(self._runs[key].run_id, metrics=some, tags=texts)
 
-    def end(self, key: str, status: Status, *, tags: Mapping[str, Any] | None = None, files: Sequence[Path] = (), at: int = 0) -> None:
-        """files: copied to the run."""
-        for name, value in (tags or {}).items():
-            self._client.set_tag(self._runs[key], name, str(value))
+    def end(
+        self,
+        key: str,
+        status: Status,
+        *,
+        points: Sequence[Point] = (),
+        tags: Mapping[str, Any] | None = None,
+        files: Sequence[Path] = (),
+        at: int = 0,
+    ) -> None:
+        """files: what the run is to have; in a store on this file system they take no room of their own."""
+        self.log_points(key, points, tags)
+        self._put(self._runs[key], files)
+        self._client.set_terminated(self._runs[key].run_id, status, end_time=at or None)
+
+    def _put(self, run: RunInfo, files: Iterable[Path] = (), texts: Mapping[str, str] | None = None) -> None:
+        """A folder is written to without MLflow, which knows nothing of power losses and copies whatever it gets."""
+        folder = local(run.artifact_uri)
+        if not folder:
+            for file in files:
+                self._client.log_artifact(run.run_id, str(file))
+            for name, text in (texts or {}).items():
+                self._client.log_text(run.run_id, text, name)
+            return
+        folder.mkdir(parents=True, exist_ok=True)
         for file in files:
-            self._client.log_artifact(self._runs[key], str(file))
-        self._client.set_terminated(self._runs[key], status, end_time=at or None)
+            link(file, folder / file.name)
+        for name, text in (texts or {}).items():
+            replace_text(folder / name, text)
+        settle(folder)
 
     def mark(self, keys: Iterable[str], status: Status) -> None:
         """KILLED: the driver is gone. RUNNING: it is back. Runs that were never made are passed over."""
         for key in keys:
             if run := self._runs.get(key):
                 if status == "RUNNING":
-                    self._client.update_run(run, status)
+                    self._client.update_run(run.run_id, status)
                 else:
-                    self._client.set_terminated(run, status)
+                    self._client.set_terminated(run.run_id, status)
 
     def _find_experiment(self, *, resumed: bool) -> str:
         there = self._client.get_experiment_by_name(self._study)
@@ -88,8 +116,8 @@ class Tracker:
         experiment: str = self._client.create_experiment(self._study, artifact_location=location)
         return experiment
 
-    def _known(self, experiment: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def _known(self, experiment: str) -> dict[str, RunInfo]:
+        found: dict[str, RunInfo] = {}
         token: str | None = None
         while token is None or token:
             page = self._client.search_runs([experiment], max_results=5000, page_token=token)
@@ -97,7 +125,7 @@ class Tracker:
                 tags = run.data.tags
                 if tags["kind"] == "study":
                     continue
-                found[tags["cell"] if tags["kind"] == "cell" else f"{tags['cell']}/{tags['trial']}"] = run.info.run_id
+                found[tags["cell"] if tags["kind"] == "cell" else f"{tags['cell']}/{tags['trial']}"] = run.info
             token = page.token or ""
         return found
 
@@ -110,10 +138,9 @@ class Tracker:
             self._tried.add(key)
             texts = {tag: str(value) for tag, value in tags.items()}
             run = self._client.create_run(self._experiment, start_time=at or None, run_name=name, tags=texts)
-            self._runs[key] = run.info.run_id
-        self._client.log_batch(self._runs[key], params=[Param(k, str(v)) for k, v in params.items()])
-        for file, text in files.items():
-            self._client.log_text(self._runs[key], text, file)
+            self._runs[key] = run.info
+        self._client.log_batch(self._runs[key].run_id, params=[Param(k, str(v)) for k, v in params.items()])
+        self._put(self._runs[key], texts=files)
 
 
 def keep_files(uri: str, study: str, files: Sequence[Path], *, below: Path) -> None:
@@ -124,10 +151,10 @@ def keep_files(uri: str, study: str, files: Sequence[Path], *, below: Path) -> N
         assert experiment is not None
         there = client.search_runs([experiment.experiment_id], "tags.kind = 'study'", max_results=1)
         run = there[0] if there else client.create_run(experiment.experiment_id, run_name=study, tags={"kind": "study", "study": study})
+        client.set_terminated(run.info.run_id, "FINISHED")  # before the files: whoever is killed leaves no run behind that looks alive
         for file in files:
             folder = file.parent.relative_to(below).as_posix()
             client.log_artifact(run.info.run_id, str(file), None if folder == "." else folder)
-        client.set_terminated(run.info.run_id, "FINISHED")
     except Exception as error:
         raise TrackingError(f"MLflow at {redact(uri)} cannot keep the page: {told(error)}") from error
 

@@ -69,12 +69,18 @@ class Head:
             raise PreflightError(f"The head of {self.file} broke off: {_last_line(text)}; try again.")
         return int(found[1]), text[: found.start()]
 
-    def watch(self, words: Sequence[str]) -> None:
-        """The same, on this terminal as it comes."""
+    def watch(self, words: Sequence[str]) -> int:
+        """The same, on this terminal as it comes. Its exit code."""
         from ray.autoscaler.sdk import run_on_cluster
 
         with self._reached(quiet=False):
-            run_on_cluster(str(self.file), cmd=f"cd {CODE} && python -m study {shlex.join(words)}")
+            try:
+                run_on_cluster(str(self.file), cmd=f"cd {CODE} && python -m study {shlex.join(words)}")
+            except Exception as error:
+                if code := _exit_code(error):
+                    return code
+                raise
+        return 0
 
     def fetch(self, source: str, target: Path) -> None:
         """A file of the head, to here."""
@@ -101,7 +107,10 @@ class Head:
             logging.disable(logging.NOTSET)
 
     def _silent(self, reason: object) -> str:
-        return f"The cluster of {self.file} does not answer ({_last_line(str(reason))}); `ray up {self.file}` starts it."
+        return (
+            f"The cluster of {self.file} does not answer ({_last_line(str(reason))}); `ray up {self.file}` starts it, but would end what "
+            "runs there: if something may, docs/cluster.md tells how to reach it again."
+        )
 
     @contextmanager
     def jobs(self) -> Iterator[Any]:
@@ -123,7 +132,7 @@ class Head:
         try:
             client = kind(address)
         except unknown:
-            raise PreflightError(f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there.") from None
+            raise PreflightError(f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there, and ends what runs.") from None
         except (ConnectionError, OSError, RuntimeError) as error:
             raise PreflightError(self._silent(error)) from None
         _check_version(str(client._server_ray_version), self.file)  # not in its public interface
@@ -151,6 +160,12 @@ class Head:
             tunnel.wait()
 
 
+def _exit_code(error: Exception) -> int:
+    """Of what ssh ran there; 0 if it ran nothing: 255 is ssh's own word for that. Ray hides the code behind an error of its own."""
+    code = getattr(error.__context__, "returncode", 255)
+    return 0 if code == 255 or code < 0 else int(code)
+
+
 def _check_token() -> None:
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
     if "RAY_AUTH_TOKEN" not in os.environ and not path.exists():
@@ -164,7 +179,7 @@ def _check_version(there: str, file: Path) -> None:
     if there != version("ray"):
         raise PreflightError(
             f"Ray must be the same here and there, but it is {version('ray')} here and {there} on the cluster; "
-            f"`ray up {file}` brings its nodes to requirements.lock."
+            f"`ray up {file}` brings its nodes to requirements.lock, and ends what runs."
         )
 
 

@@ -7,8 +7,9 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,9 @@ import pytest
 import ray.autoscaler.sdk
 import ray.job_submission
 import yaml
+from ray.autoscaler._private.local.config import get_lock_path, get_state_path
+from ray.autoscaler._private.local.node_provider import LocalNodeProvider
+from ray.autoscaler.tags import NODE_KIND_HEAD, STATUS_UP_TO_DATE, TAG_RAY_NODE_KIND, TAG_RAY_NODE_STATUS
 from typer.testing import CliRunner
 
 import study.head
@@ -233,7 +237,7 @@ def test_a_cluster_that_is_not_up_is_one_sentence(cluster: Path, words: list[str
     """Ray itself is asked: nobody is at this address, and it knows."""
     done = invoke(*words, "--cluster", str(cluster))
     assert done.exit_code == 4, done.output
-    assert re.fullmatch(r"fairtrial: The cluster of \S+ does not answer \(.+\); `ray up \S+` starts it\.", done.stderr.strip()), done.stderr
+    assert re.fullmatch(r"fairtrial: The cluster of \S+ does not answer \(.+\); `ray up \S+` starts it, but .+\.", done.stderr.strip()), done.stderr
 
 
 def begun(config: MakeConfig, cluster: Path) -> None:
@@ -264,6 +268,32 @@ def test_watching_shows_it_as_it_comes(cluster: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(ray.autoscaler.sdk, "run_on_cluster", lambda file, **options: asked.append(options))
     assert invoke("status", "one", "--watch", "--cluster", str(cluster)).exit_code == 0
     assert asked == [{"cmd": f"cd ~/fairtrial && python -m study status one --watch --studies {cluster.parent}/shared"}]
+
+
+@pytest.fixture
+def up(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A head that is up, as far as Ray's own files know. The ssh that would reach it, to be written."""
+    about = yaml.safe_load(cluster.read_text())
+    tags = {TAG_RAY_NODE_KIND: NODE_KIND_HEAD, TAG_RAY_NODE_STATUS: STATUS_UP_TO_DATE}
+    LocalNodeProvider(about["provider"], about["cluster_name"]).create_node({}, tags, 1)
+    ssh = cluster.parent / "bin" / "ssh"
+    ssh.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    yield ssh
+    for path in (get_state_path(about["cluster_name"]), get_lock_path(about["cluster_name"])):
+        Path(path).unlink()
+
+
+@pytest.mark.parametrize("code", [0, 2, 130, 255])
+def test_watching_ends_as_what_it_watches_and_only_a_lost_connection_is_one(
+    cluster: Path, up: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Ray's own way to ssh; 255 is what ssh says of itself."""
+    up.write_text(f"#!/bin/sh\nexit {code}\n")
+    up.chmod(0o755)
+    with open(os.devnull) as nothing, pytest.raises(PreflightError, match="does not answer") if code == 255 else nullcontext():
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert Head(cluster).watch(["status", "one", "--watch"]) == code
 
 
 def test_what_fails_there_fails_here_with_the_same_code(config: MakeConfig, cluster: Path, here: list[str]) -> None:

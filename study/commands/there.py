@@ -31,8 +31,7 @@ def or_there(verb: Callable[..., None]) -> Callable[..., None]:
             head = Head(cluster)
             words = [verb.__name__, *_words(context, head)]
             if values.get("watch"):
-                head.watch(words)
-                return
+                raise typer.Exit(head.watch(words))
             code, text = head.run(words)
             text = _bring(head, text) if verb.__name__ == "report" and not code else text
         print(RESUME.sub(rf"{FAIRTRIAL} submit \1 --resume --cluster {cluster}", text), end="")

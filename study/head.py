@@ -66,7 +66,7 @@ class Head:
         text = (told.decode() if isinstance(told, bytes) else str(told)).replace("\r\n", "\n")
         found = re.search(rf"^{ENDED}(\d+)$", text, flags=re.MULTILINE)
         if not found:
-            raise PreflightError(f"The head of {self.file} broke off: {_last_line(text)}; try again.")
+            raise PreflightError(f"The head of {self.file} broke off: {last_line(text)}; try again.")
         return int(found[1]), text[: found.start()]
 
     def watch(self, words: Sequence[str]) -> int:
@@ -108,7 +108,7 @@ class Head:
 
     def _silent(self, reason: object) -> str:
         return (
-            f"The cluster of {self.file} does not answer ({_last_line(str(reason))}); `ray up {self.file}` starts it, but would end what "
+            f"The cluster of {self.file} does not answer ({last_line(str(reason))}); `ray up {self.file}` starts it, but would end what "
             "runs there: if something may, docs/cluster.md tells how to reach it again."
         )
 
@@ -125,6 +125,8 @@ class Head:
             logging.disable(logging.INFO)  # of uploads and sockets
             try:
                 yield self._client(JobSubmissionClient, address, AuthenticationError)
+            except (RuntimeError, ConnectionError) as error:  # what Ray says of a job that it does not take
+                raise PreflightError(f"The head of {self.file} did not take it: {last_line(str(error))}; try again.") from None
             finally:
                 logging.disable(logging.NOTSET)
 
@@ -144,6 +146,9 @@ class Head:
         port = _free_port()
         command = [sys.executable, "-m", "ray.scripts.scripts", "dashboard", str(self.file), "--port", str(port)]
         told = subprocess.PIPE
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        for number in before:  # else it would outlive us: it is in a session of its own
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
         tunnel = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             deadline = time.monotonic() + PATIENCE
@@ -158,6 +163,8 @@ class Head:
             with suppress(ProcessLookupError):
                 os.killpg(tunnel.pid, signal.SIGTERM)
             tunnel.wait()
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _exit_code(error: Exception) -> int:
@@ -195,7 +202,7 @@ def _answers(port: int) -> bool:
         return probe.connect_ex((LOCAL, port)) == 0
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
     """Without colours."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     return lines[-1].rstrip(".") if lines else "it said nothing"

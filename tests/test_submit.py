@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -193,6 +194,20 @@ def test_images_that_only_the_cluster_has_are_no_error_here_but_the_rest_is_chec
         make_job(Head(cluster), "quickstart", [*sets, "losses=tripet"], **PLAIN)
 
 
+@pytest.mark.parametrize("uri", ["postgresql://me:hush@db/mlflow", "https://me:hush@mlflow", "postgresql://me@db/x?password=hush"])
+@pytest.mark.parametrize("file", [False, True])
+def test_a_password_is_not_sent(cluster: Path, client: Client, uri: str, file: bool) -> None:
+    Path("mine.yaml").write_text(f"preset: quickstart\ntracking_uri: {uri}\n")
+    words = ["mine.yaml"] if file else ["quickstart", "--smoke", "--set", f"tracking_uri={uri}"]
+    done = invoke("submit", *words, "--cluster", str(cluster))
+    assert (done.exit_code, "~/.pgpass" in done.stderr, "hush" in done.output) == (2, True, False)
+    assert not client.sent
+
+
+def test_a_user_without_a_password_is_no_secret(cluster: Path) -> None:
+    assert "tracking_uri=postgresql://me@db/mlflow" in make_job(Head(cluster), "quickstart", ["tracking_uri=postgresql://me@db/mlflow"], **PLAIN).words
+
+
 def test_attempts_are_counted_by_the_whole_name() -> None:
     assert next_attempt("a", []) == 1
     assert next_attempt("a", ["a-1", "a-b-7", None, "xa-9", "a-3"]) == 4
@@ -205,6 +220,53 @@ def test_following_shows_the_log_and_ends_as_the_study_does(cluster: Path, clien
     done = invoke("submit", "quickstart", "--smoke", "--follow", "--cluster", str(cluster))
     assert "epoch 1\nepoch 2\n" in done.output
     assert done.exit_code == code
+
+
+def test_a_log_that_breaks_off_is_no_end_of_the_study(cluster: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def breaks(submission: str) -> Any:
+        yield "epoch 1\n"
+        raise RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
+
+    monkeypatch.setattr(client, "tail_job_logs", breaks)
+    done = invoke("submit", "quickstart", "--smoke", "--follow", "--cluster", str(cluster))
+    assert done.exit_code == 4
+    assert "but the study goes on: `" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_job_that_is_not_taken_is_one_sentence(cluster: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**values: Any) -> str:
+        raise RuntimeError("Request failed with status code 500: the disk is full")
+
+    monkeypatch.setattr(client, "submit_job", refuse)
+    done = invoke("submit", "quickstart", "--smoke", "--cluster", str(cluster))
+    assert (done.exit_code, len(done.stderr.splitlines())) == (4, 1)
+    assert "did not take it: Request failed with status code 500: the disk is full; try again." in done.stderr
+
+
+def test_paths_with_spaces_are_printed_as_they_must_be_typed(cluster: Path, client: Client) -> None:
+    file = cluster.rename(cluster.parent / "my cluster.yaml")
+    told = invoke("submit", "quickstart", "--smoke", "--cluster", str(file)).output
+    commands = [shlex.split(line)[1:] for line in told.splitlines() if "--cluster" in line or "ray exec" in line]
+    assert len(commands) == 5
+    assert all(str(file) in words for words in commands)
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+def test_the_tunnel_ends_with_us(cluster: Path, monkeypatch: pytest.MonkeyPatch, number: str) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def begin(command: list[str], **options: Any) -> Any:
+        begun.append(real(["sleep", "600"], start_new_session=True))
+        return begun[0]
+
+    real = subprocess.Popen
+    monkeypatch.setattr(study.head, "_answers", lambda port: True)
+    monkeypatch.setattr(study.head.subprocess, "Popen", begin)
+    with pytest.raises(SystemExit) as ended, Head(cluster)._tunnel():
+        signal.raise_signal(getattr(signal, number))
+    assert ended.value.code == 128 + getattr(signal, number)
+    assert begun[0].poll() is not None
 
 
 @pytest.mark.parametrize(

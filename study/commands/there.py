@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shlex
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -34,7 +35,8 @@ def or_there(verb: Callable[..., None]) -> Callable[..., None]:
                 raise typer.Exit(head.watch(words))
             code, text = head.run(words)
             text = _bring(head, text) if verb.__name__ == "report" and not code else text
-        print(RESUME.sub(rf"{FAIRTRIAL} submit \1 --resume --cluster {cluster}", text), end="")
+        file = shlex.quote(str(cluster))
+        print(RESUME.sub(lambda said: f"{FAIRTRIAL} submit {said[1]} --resume --cluster {file}", text), end="")
         raise typer.Exit(code)
 
     before = inspect.signature(verb)

@@ -134,7 +134,9 @@ class Head:
         try:
             client = kind(address)
         except unknown:
-            raise PreflightError(f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there, and ends what runs.") from None
+            raise PreflightError(
+                f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there, and ends what runs."
+            ) from None
         except (ConnectionError, OSError, RuntimeError) as error:
             raise PreflightError(self._silent(error)) from None
         _check_version(str(client._server_ray_version), self.file)  # not in its public interface

@@ -108,7 +108,9 @@ def test_every_address_of_ones_own_machines_becomes_a_worker() -> None:
 
 def test_the_folder_of_the_head_is_two_comments_away() -> None:
     text = (ROOT / "cluster.local.yaml").read_text()
-    about = yaml.safe_load(text.replace("head_setup_commands: []\n", "").replace("# head_setup", "head_setup").replace("# - bash", "- bash"))
+    about = yaml.safe_load(
+        text.replace("head_setup_commands: []\n", "").replace("# head_setup", "head_setup").replace("# - bash", "- bash")
+    )
     (share,) = about["head_setup_commands"]
     assert share.split()[2:] == ["share", *about["provider"]["worker_ips"]]
     assert about["worker_start_ray_commands"][1] == "bash ~/fairtrial/cluster.sh mount $RAY_HEAD_IP"

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parent.parent
 SSHD = Path("/usr/sbin/sshd")
 RAY = ("raylet", "gcs_server", "ray::", "monitor.py", "dashboard.py", "log_monitor.py")
 DASHBOARD = 8265
+CLIENT = 10001  # of Ray Client
+HEAD, WORKER = "127.0.0.1", "127.0.0.2"
 
 
 def ray_processes() -> list[str]:
@@ -64,18 +66,19 @@ def make_key(path: Path) -> Path:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Path]:
-    """The home of a machine at 127.0.0.1 with sshd and this environment; nobody's real home is touched."""
+    """The home of a machine at two addresses with sshd and this environment; nobody's real home is touched."""
     assert SSHD.exists(), "apt-get install openssh-server rsync"
     assert not ray_processes(), "ray up and ray down would end these: run this when no other Ray is on this machine"
     home = tmp_path / "node"
     (home / "fairtrial").mkdir(parents=True)
     (home / "fairtrial" / ".venv").symlink_to(sys.prefix)
-    (home / "fairtrial" / ".installed").write_bytes((ROOT / "requirements.lock").read_bytes())
+    (home / "fairtrial" / ".installed").write_bytes((ROOT / "requirements.lock").read_bytes() + (ROOT / "pyproject.toml").read_bytes())
     (home / ".bashrc").write_text("case $- in *i*) ;; *) return ;; esac\n")
     make_key(tmp_path / "key")
     Path("/run/sshd").mkdir(exist_ok=True)
     (tmp_path / "sshd_config").write_text(
-        f"ListenAddress 127.0.0.1:22\nHostKey {make_key(tmp_path / 'host')}\nAuthorizedKeysFile {tmp_path / 'key'}.pub\n"
+        f"ListenAddress {HEAD}:22\nListenAddress {WORKER}:22\n"
+        f"HostKey {make_key(tmp_path / 'host')}\nAuthorizedKeysFile {tmp_path / 'key'}.pub\n"
         f"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nPidFile none\nSetEnv HOME={home}\n"
     )
     log = tmp_path / "sshd.log"
@@ -99,7 +102,7 @@ def laptop(node: Path, tmp_path: Path) -> Iterator[Laptop]:
     (home / ".ray" / "auth_token").write_text(os.urandom(32).hex())
     about = yaml.safe_load((ROOT / "cluster.local.yaml").read_text())
     about["cluster_name"] = "fairtrial-test"
-    about["provider"] |= {"head_ip": "127.0.0.1", "worker_ips": []}
+    about["provider"] |= {"head_ip": HEAD, "worker_ips": []}
     about["auth"] = {"ssh_user": "root", "ssh_private_key": str(tmp_path / "key")}
     about["metadata"]["studies"] = str(node / "shared" / "studies")
     about["file_mounts"] = {there: here if here.startswith("~") else str(ROOT / here) for there, here in about["file_mounts"].items()}
@@ -132,7 +135,8 @@ def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path
     assert (node / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
     assert refused("/api/jobs/"), "a job API that takes jobs without the token"
     listening = {each.laddr.ip for each in psutil.net_connections("tcp") if each.status == "LISTEN" and each.laddr.port == DASHBOARD}
-    assert listening == {"127.0.0.1"}
+    assert listening == {HEAD}
+    assert not [each for each in psutil.net_connections("tcp") if each.status == "LISTEN" and each.laddr.port == CLIENT]
 
     losses = "losses=triplet,contrastive"
     run = laptop.fairtrial("submit", "quickstart", "--smoke", "--name", "far", "--set", losses, "--follow")
@@ -161,3 +165,18 @@ def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path
     gone = laptop.fairtrial("status", "far")
     assert gone.returncode == 4
     assert "`ray up" in gone.stderr
+
+
+def test_every_address_becomes_a_worker(laptop: Laptop) -> None:
+    """One machine plays both, so that the worker may not end what runs there."""
+    about = yaml.safe_load(laptop.file.read_text())
+    about["provider"]["worker_ips"] = [WORKER]
+    start = about["worker_start_ray_commands"][-1]
+    about["worker_start_ray_commands"] = [f"{start} --node-ip-address={WORKER}"]
+    laptop.file.write_text(yaml.safe_dump(about))
+    up = laptop.ray("up", "-y", "--no-config-cache", str(laptop.file))
+    assert up.returncode == 0, up.stdout + up.stderr
+    deadline = time.monotonic() + 300
+    while (count := sum(each.info["name"] == "raylet" for each in psutil.process_iter(["name"]))) < 2 and time.monotonic() < deadline:
+        time.sleep(1)
+    assert count == 2, laptop.ray("exec", str(laptop.file), "tail -n 50 /tmp/ray/session_latest/logs/monitor.*").stdout

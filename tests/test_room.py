@@ -62,7 +62,8 @@ def test_machines_of_ones_own_and_nodes_that_are_only_watched_do_not_grow(kind: 
     status = SimpleNamespace(active_nodes=[SimpleNamespace(ray_node_type_name=kind)], idle_nodes=[])
     written = json.dumps({"autoscaler_report": {"node_type_mapping": {"10.0.0.1": kind}}})
     monkeypatch.setattr(module.ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=""))
-    for report, nodes in ((written, SimpleNamespace(active_nodes=[], idle_nodes=[])), ("{}", status)):  # the older autoscaler, the newer one
+    nothing = SimpleNamespace(active_nodes=[], idle_nodes=[])
+    for report, nodes in ((written, nothing), ("{}", status)):  # the older autoscaler, the newer one
         monkeypatch.setattr(module, "_internal_kv_get", lambda key, report=report: report)
         monkeypatch.setattr(module, "get_cluster_status", lambda address, nodes=nodes: nodes)
         assert autoscales() == grows
@@ -89,7 +90,9 @@ class TestOnACluster:
         assert room.slots() == 2
         assert find_room(config(slots=9), quiet).slots() == 5
 
-    def test_what_is_asked_for_waits_and_what_is_placed_or_not_needed_any_more_is_given_back(self, more_nodes: Any, monkeypatch: Any) -> None:
+    def test_what_is_asked_for_waits_and_what_is_placed_or_not_needed_any_more_is_given_back(
+        self, more_nodes: Any, monkeypatch: Any
+    ) -> None:
         monkeypatch.setattr(module, "FRESH", 0.0)
         room = Room(Crew(), limit=None, grows=True)
         room.load = lambda: (3, 2)  # two run, one waits for a place in Tune, two more could run

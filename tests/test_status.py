@@ -78,7 +78,9 @@ def test_a_study_that_waits_for_room_is_told(waiting: tuple[Path, list[str]], ve
     assert "leaves nothing behind" in shown.stdout
 
 
-def test_watching_a_study_that_gave_up_waiting_ends_with_a_sentence(waiting: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watching_a_study_that_gave_up_waiting_ends_with_a_sentence(
+    waiting: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def give_up(seconds: float) -> None:
         (waiting[0] / "mine" / LEDGER).unlink()
 

@@ -205,7 +205,8 @@ def test_a_password_is_not_sent(cluster: Path, client: Client, uri: str, file: b
 
 
 def test_a_user_without_a_password_is_no_secret(cluster: Path) -> None:
-    assert "tracking_uri=postgresql://me@db/mlflow" in make_job(Head(cluster), "quickstart", ["tracking_uri=postgresql://me@db/mlflow"], **PLAIN).words
+    uri = "tracking_uri=postgresql://me@db/mlflow"
+    assert uri in make_job(Head(cluster), "quickstart", [uri], **PLAIN).words
 
 
 def test_attempts_are_counted_by_the_whole_name() -> None:
@@ -299,7 +300,9 @@ def test_a_cluster_that_is_not_up_is_one_sentence(cluster: Path, words: list[str
     """Ray itself is asked: nobody is at this address, and it knows."""
     done = invoke(*words, "--cluster", str(cluster))
     assert done.exit_code == 4, done.output
-    assert re.fullmatch(r"fairtrial: The cluster of \S+ does not answer \(.+\); `ray up \S+` starts it, but .+\.", done.stderr.strip()), done.stderr
+    assert re.fullmatch(r"fairtrial: The cluster of \S+ does not answer \(.+\); `ray up \S+` starts it, but .+\.", done.stderr.strip()), (
+        done.stderr
+    )
 
 
 def begun(config: MakeConfig, cluster: Path) -> None:

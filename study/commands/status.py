@@ -70,7 +70,9 @@ def _show(found: list[StudyStatus], *, whole: bool) -> RenderableType:
 
 def _one(study: StudyStatus) -> RenderableType:
     if study.state == "waiting":
-        return Text.assemble(f"{study.name}: ", (study.state, STYLES[study.state]), f" for room for its first trial, driven by {study.driver}")
+        return Text.assemble(
+            f"{study.name}: ", (study.state, STYLES[study.state]), f" for room for its first trial, driven by {study.driver}"
+        )
     table = Table(box=None, pad_edge=False)
     for column in ("cell", "ended", "running", "failed", "best so far"):
         table.add_column(column, justify="left" if column == "cell" else "right")

@@ -96,8 +96,8 @@ def _check_secrets(uri: str) -> None:
     address = urlsplit(uri)
     if address.password or "password" in parse_qs(address.query):
         raise ValueError(
-            "tracking_uri must have no password on its way to a cluster, where a job's command and files can be read; leave it out here, and "
-            "keep it on the head: in ~/.pgpass for PostgreSQL, in ~/.mlflow/credentials for an MLflow server."
+            "tracking_uri must have no password on its way to a cluster, where a job's command and files can be read; leave it out here, "
+            "and keep it on the head: in ~/.pgpass for PostgreSQL, in ~/.mlflow/credentials for an MLflow server."
         )
 
 

@@ -139,7 +139,7 @@ def doctor(
     studies: Studies = "studies",
     tracking_uri: Annotated[str | None, typer.Option("--tracking-uri", help="an MLflow server to ask")] = None,
 ) -> None:
-    """Check versions, hardware, storage, MLflow, data, Ray's token and ports, and with RAY_ADDRESS every node; exit 4: something is wrong."""
+    """Check versions, hardware, storage, MLflow, data, Ray's token and ports, with RAY_ADDRESS every node; exit 4 if one is wrong."""
     root = Path(studies).absolute()
     checks: dict[str, Callable[[], str]] = {"python": _python}
     checks |= {module: lambda module=module: _package(module) for module in NEEDED}  # type: ignore[misc]

@@ -61,7 +61,7 @@ class Room:
         if not self._asked and not count:
             return
         known = placement_group_table()
-        waits = [group for group in self._asked if known[group.id.hex()]["state"] == "PENDING"]
+        waits = [group for group in self._asked if known.get(group.id.hex(), {}).get("state") == "PENDING"]
         for group in self._asked:
             if group not in waits[:count]:
                 remove_placement_group(group)

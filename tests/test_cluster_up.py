@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 SSHD = Path("/usr/sbin/sshd")
 RAY = ("raylet", "gcs_server", "ray::", "monitor.py", "dashboard.py", "log_monitor.py")
 DASHBOARD = 8265
-HEAD, WORKER = "127.0.0.1", "127.0.0.2"
+HEAD = "127.0.0.1"
 
 
 def ray_processes() -> list[str]:
@@ -65,7 +65,7 @@ def make_key(path: Path) -> Path:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Path]:
-    """The home of a machine at two addresses with sshd and this environment; nobody's real home is touched."""
+    """The home of a machine at 127.0.0.1 with sshd and this environment; nobody's real home is touched."""
     assert SSHD.exists(), "apt-get install openssh-server rsync"
     assert not ray_processes(), "ray up and ray down would end these: run this when no other Ray is on this machine"
     home = tmp_path / "node"
@@ -76,7 +76,7 @@ def node(tmp_path: Path) -> Iterator[Path]:
     make_key(tmp_path / "key")
     Path("/run/sshd").mkdir(exist_ok=True)
     (tmp_path / "sshd_config").write_text(
-        f"ListenAddress {HEAD}:22\nListenAddress {WORKER}:22\n"
+        f"ListenAddress {HEAD}:22\n"
         f"HostKey {make_key(tmp_path / 'host')}\nAuthorizedKeysFile {tmp_path / 'key'}.pub\n"
         f"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nPidFile none\nSetEnv HOME={home}\n"
     )
@@ -163,18 +163,3 @@ def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path
     gone = laptop.fairtrial("status", "far")
     assert gone.returncode == 4
     assert "`ray up" in gone.stderr
-
-
-def test_every_address_becomes_a_worker(laptop: Laptop) -> None:
-    """One machine plays both, so that the worker may not end what runs there."""
-    about = yaml.safe_load(laptop.file.read_text())
-    about["provider"]["worker_ips"] = [WORKER]
-    start = about["worker_start_ray_commands"][-1]
-    about["worker_start_ray_commands"] = [f"{start} --node-ip-address={WORKER}"]
-    laptop.file.write_text(yaml.safe_dump(about))
-    up = laptop.ray("up", "-y", "--no-config-cache", str(laptop.file))
-    assert up.returncode == 0, up.stdout + up.stderr
-    deadline = time.monotonic() + 300
-    while (count := sum(each.info["name"] == "raylet" for each in psutil.process_iter(["name"]))) < 2 and time.monotonic() < deadline:
-        time.sleep(1)
-    assert count == 2, laptop.ray("exec", str(laptop.file), "tail -n 50 /tmp/ray/session_latest/logs/monitor.*").stdout

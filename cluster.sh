@@ -2,12 +2,17 @@
 # What cluster.yaml and cluster.local.yaml do on each node. Every step may be run again.
 #   environment     the locked environment on the PATH of every shell, the token for its owner alone
 #   install         the versions of requirements.lock, with hashes, and Fair Trial itself
-#   share           on the head: its folder of studies and archives, to the other nodes by NFS
+#   share WHOM...   on the head: its folder of studies and archives by NFS, to these addresses or networks alone
 #   mount HOST      on a worker: the same folder; HOST:/PATH mounts another server's
 #   stage           the datasets whose archives lie in the shared folder, unpacked on this node's own disk
 set -euo pipefail
 code=~/fairtrial
 shared=${FAIRTRIAL_SHARED:-/mnt/fairtrial}
+
+packages() { # A machine that has just booted updates itself and holds the lock for minutes.
+    local apt="sudo DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600"
+    $apt update && $apt install -y "$@" >/dev/null
+}
 
 environment() {
     [ -s ~/.ray/auth_token ] || { echo "There is no Ray token on this node; on the laptop: ray get-auth-token --generate, then ray up." >&2; exit 1; }
@@ -25,28 +30,31 @@ END
 }
 
 install() {
-    cmp -s $code/requirements.lock $code/.installed && return
-    [ -x ~/.uv/bin/uv ] || { python3 -m venv ~/.uv && ~/.uv/bin/pip install --quiet uv; }
+    cat $code/requirements.lock $code/pyproject.toml | cmp -s - $code/.installed && return
+    if [ ! -x ~/.uv/bin/uv ]; then
+        python3 -c 'import ensurepip' 2>/dev/null || packages python3-venv
+        python3 -m venv ~/.uv
+        ~/.uv/bin/pip install --quiet uv==0.13.7
+    fi
     ~/.uv/bin/uv venv --quiet --clear --python 3.11 $code/.venv
     export VIRTUAL_ENV=$code/.venv
     ~/.uv/bin/uv pip install --quiet --require-hashes -r $code/requirements.lock
     ~/.uv/bin/uv pip install --quiet --no-deps --editable $code
-    cp $code/requirements.lock $code/.installed
+    cat $code/requirements.lock $code/pyproject.toml >$code/.installed
 }
 
 share() {
     sudo mkdir -p "$shared/studies" "$shared/data"
     sudo chown "$(id -un)" "$shared" "$shared/studies" "$shared/data"
-    command -v exportfs >/dev/null || sudo apt-get install -qq -y nfs-kernel-server >/dev/null
+    command -v exportfs >/dev/null || packages nfs-kernel-server
     sudo mkdir -p /etc/exports.d
-    # The security group lets only nodes of this cluster reach it.
-    echo "$shared *(rw,sync,no_subtree_check)" | sudo tee /etc/exports.d/fairtrial.exports >/dev/null
+    echo "$shared" "${@/%/(rw,sync,no_subtree_check)}" | sudo tee /etc/exports.d/fairtrial.exports >/dev/null
     sudo exportfs -ra
 }
 
 mount_shared() {
     mountpoint -q "$shared" && return
-    command -v mount.nfs4 >/dev/null || sudo apt-get install -qq -y nfs-common >/dev/null
+    command -v mount.nfs4 >/dev/null || packages nfs-common
     sudo mkdir -p "$shared"
     case $1 in *:*) from=$1 ;; *) from=$1:$shared ;; esac
     sudo mount -t nfs4 -o hard,noatime "$from" "$shared"
@@ -57,14 +65,18 @@ stage() {
     for archive in "$shared"/data/*; do
         name=$(basename "$archive" | cut -d. -f1)
         [ -f "$archive" ] && [ ! -e "$done/$name" ] || continue
-        (cd $code && python -m study data prepare "$name" --from "$archive")
-        mkdir -p "$done"
-        touch "$done/$name"
+        if (cd $code && python -m study data prepare "$name" --from "$archive"); then
+            mkdir -p "$done"
+            touch "$done/$name"
+        else # a node without these images is better than no node
+            echo "cluster.sh: $archive was passed over." >&2
+        fi
     done
 }
 
 case ${1:-} in
-environment | install | share | stage) "$1" ;;
+environment | install | stage) "$1" ;;
+share) share "${2:?an address or a network}" "${@:3}" ;;
 mount) mount_shared "${2:?the head, or HOST:/PATH}" ;;
 *) sed -n '2,7p' "$0" >&2 && exit 2 ;;
 esac

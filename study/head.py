@@ -66,15 +66,21 @@ class Head:
         text = (told.decode() if isinstance(told, bytes) else str(told)).replace("\r\n", "\n")
         found = re.search(rf"^{ENDED}(\d+)$", text, flags=re.MULTILINE)
         if not found:
-            raise PreflightError(f"The head of {self.file} broke off: {_last_line(text)}; try again.")
+            raise PreflightError(f"The head of {self.file} broke off: {last_line(text)}; try again.")
         return int(found[1]), text[: found.start()]
 
-    def watch(self, words: Sequence[str]) -> None:
-        """The same, on this terminal as it comes."""
+    def watch(self, words: Sequence[str]) -> int:
+        """The same, on this terminal as it comes. Its exit code."""
         from ray.autoscaler.sdk import run_on_cluster
 
         with self._reached(quiet=False):
-            run_on_cluster(str(self.file), cmd=f"cd {CODE} && python -m study {shlex.join(words)}")
+            try:
+                run_on_cluster(str(self.file), cmd=f"cd {CODE} && python -m study {shlex.join(words)}")
+            except Exception as error:
+                if code := _exit_code(error):
+                    return code
+                raise
+        return 0
 
     def fetch(self, source: str, target: Path) -> None:
         """A file of the head, to here."""
@@ -101,7 +107,10 @@ class Head:
             logging.disable(logging.NOTSET)
 
     def _silent(self, reason: object) -> str:
-        return f"The cluster of {self.file} does not answer ({_last_line(str(reason))}); `ray up {self.file}` starts it."
+        return (
+            f"The cluster of {self.file} does not answer ({last_line(str(reason))}); `ray up {self.file}` starts it, but would end what "
+            "runs there: if something may, docs/cluster.md tells how to reach it again."
+        )
 
     @contextmanager
     def jobs(self) -> Iterator[Any]:
@@ -116,6 +125,8 @@ class Head:
             logging.disable(logging.INFO)  # of uploads and sockets
             try:
                 yield self._client(JobSubmissionClient, address, AuthenticationError)
+            except (RuntimeError, ConnectionError) as error:  # what Ray says of a job that it does not take
+                raise PreflightError(f"The head of {self.file} did not take it: {last_line(str(error))}; try again.") from None
             finally:
                 logging.disable(logging.NOTSET)
 
@@ -123,7 +134,9 @@ class Head:
         try:
             client = kind(address)
         except unknown:
-            raise PreflightError(f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there.") from None
+            raise PreflightError(
+                f"The token here is not the one of {self.file}'s cluster; `ray up {self.file}` puts it there, and ends what runs."
+            ) from None
         except (ConnectionError, OSError, RuntimeError) as error:
             raise PreflightError(self._silent(error)) from None
         _check_version(str(client._server_ray_version), self.file)  # not in its public interface
@@ -135,6 +148,9 @@ class Head:
         port = _free_port()
         command = [sys.executable, "-m", "ray.scripts.scripts", "dashboard", str(self.file), "--port", str(port)]
         told = subprocess.PIPE
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        for number in before:  # else it would outlive us: it is in a session of its own
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
         tunnel = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             deadline = time.monotonic() + PATIENCE
@@ -149,6 +165,14 @@ class Head:
             with suppress(ProcessLookupError):
                 os.killpg(tunnel.pid, signal.SIGTERM)
             tunnel.wait()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _exit_code(error: Exception) -> int:
+    """Of what ssh ran there; 0 if it ran nothing: 255 is ssh's own word for that. Ray hides the code behind an error of its own."""
+    code = getattr(error.__context__, "returncode", 255)
+    return 0 if code == 255 or code < 0 else int(code)
 
 
 def _check_token() -> None:
@@ -164,7 +188,7 @@ def _check_version(there: str, file: Path) -> None:
     if there != version("ray"):
         raise PreflightError(
             f"Ray must be the same here and there, but it is {version('ray')} here and {there} on the cluster; "
-            f"`ray up {file}` brings its nodes to requirements.lock."
+            f"`ray up {file}` brings its nodes to requirements.lock, and ends what runs."
         )
 
 
@@ -180,7 +204,7 @@ def _answers(port: int) -> bool:
         return probe.connect_ex((LOCAL, port)) == 0
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
     """Without colours."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     return lines[-1].rstrip(".") if lines else "it said nothing"

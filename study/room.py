@@ -12,7 +12,7 @@ from pathlib import Path
 import ray
 from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.experimental.internal_kv import _internal_kv_get
-from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 
 from study.config import StudyConfig
 from study.preflight import PreflightError
@@ -21,16 +21,22 @@ from trainables.contract import Crew
 PATIENCE = 45.0  # seconds for a cluster of fixed size to make room
 NEWS = 30.0  # seconds between two lines of a study that waits for nodes
 FRESH = 2.0  # seconds for which a look at the cluster holds
-FIXED_NODE = "node_"  # Ray's autoscaler names nodes so that it only watches
+AHEAD = 64  # places that are asked for beyond those that are there, at most
+FIXED_NODES = ("node_", "local.cluster.node")  # so Ray's autoscaler names nodes that it only watches, and machines of one's own
 Resources = Mapping[str, float]
 
 
 class Room:
-    """slots() counts what the cluster holds at this moment: nodes come and go while a study runs."""
+    """slots() counts what the cluster holds at this moment: nodes come and go while a study runs.
+
+    load: trials that run, and more that could. A cluster that grows is asked for their places, so that nodes come together.
+    """
 
     def __init__(self, crew: Crew, *, limit: int | None, grows: bool) -> None:
         self.crew, self.limit, self.grows = crew, limit, grows
+        self.load: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._seen = (-FRESH, 0)
+        self._asked: list[PlacementGroup] = []
 
     def slots(self) -> int:
         now = time.monotonic()
@@ -40,9 +46,30 @@ class Room:
 
     def _count(self) -> int:
         fit = places((node["Resources"] for node in ray.nodes() if node["Alive"]), self.crew)
-        if self.grows:  # one more than there is room for: its need makes the cluster grow
-            fit += 1
+        if self.grows:
+            self._ask(self._missing(fit, *self.load()))
+            fit += 1  # one more than there is room for: Tune asks for its place
         return min(self.limit or fit, fit)
+
+    def _missing(self, fit: int, running: int, ready: int) -> int:
+        """Places beyond the one that Tune asks for; none while one is free: what is asked for keeps an idle node from going."""
+        useful = min(self.limit or running + ready, running + ready)
+        return min(AHEAD, max(0, useful - fit - 1)) if running >= fit else 0
+
+    def _ask(self, count: int) -> None:
+        """Ray's autoscaler counts what waits for a place. What has got one gives it to the trials; all of it ends with this driver."""
+        if not self._asked and not count:
+            return
+        known = placement_group_table()
+        waits = [group for group in self._asked if known.get(group.id.hex(), {}).get("state") == "PENDING"]
+        for group in self._asked:
+            if group not in waits[:count]:
+                remove_placement_group(group)
+        new = [placement_group([self.crew.worker] * self.crew.workers) for _ in range(count - len(waits))]
+        self._asked = waits[:count] + new
+
+    def close(self) -> None:
+        self._ask(0)
 
     def slot_resources(self) -> dict[str, float]:
         """Of the slot's own process; a group's workers have theirs beside it. Tune wants something asked for: a byte."""
@@ -130,4 +157,4 @@ def autoscales() -> bool:
     kinds = (written.get("autoscaler_report") or {}).get("node_type_mapping") or {}
     status = get_cluster_status(ray.get_runtime_context().gcs_address)  # by a newer autoscaler, and by KubeRay's
     names = [*kinds.values(), *(node.ray_node_type_name for node in status.active_nodes + status.idle_nodes)]
-    return any(name and not name.startswith(FIXED_NODE) for name in names)
+    return any(name and not name.startswith(FIXED_NODES) for name in names)

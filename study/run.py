@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -118,8 +119,9 @@ class Drive:
         room = self._ready(mirror)
         self._note_beginning()
         self.searcher.slots, self.searcher.note = room.slots, recorder.given
+        room.load = self.searcher.load
         self.view.took_up(self.standing.ended)
-        with self.view.running(total=self.total, slots=min(room.slots(), self.total)), self.interrupts.obeyed():
+        with self.view.running(total=self.total, slots=min(room.slots(), self.total)), self.interrupts.obeyed(), closing(room):
             _tuner(self, recorder, room).fit()
         return recorder
 
@@ -163,8 +165,9 @@ class Drive:
             if not self.interrupts.signal:
                 raise
 
-    def must_end(self, recorder: Recorder) -> bool:
+    def must_end(self, recorder: Recorder, room: Room) -> bool:
         """Asked by Tune after every event."""
+        room.slots()  # a cluster that grows hears, too, that nothing is left to start
         if self.interrupts.stopping and not self.searcher.stopping:
             self.searcher.stopping = True
             self.ledger.note("stopping")
@@ -210,7 +213,7 @@ def _tuner(drive: Drive, recorder: Recorder, room: Room) -> tune.Tuner:
             name=str(next_attempt(drive.folder)),
             storage_path=str((drive.folder / RAY).absolute()),
             verbose=0,
-            stop=_Ends(lambda: drive.must_end(recorder)),
+            stop=_Ends(lambda: drive.must_end(recorder, room)),
             callbacks=[recorder],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             # No num_to_keep: with it Tune writes down the whole experiment after every checkpoint. The recorder removes old ones.

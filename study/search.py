@@ -106,6 +106,15 @@ class StudySearcher(Searcher):
     def _owes(self, cell: CellSearch) -> bool:
         return bool(cell.to_finish or cell.refits or cell.finishing or self._better_found(cell))
 
+    def load(self) -> tuple[int, int]:
+        """How many trials run, and how many more could now, as far as is known before they are drawn."""
+        if self.stopping or self.halts():
+            return len(self.running), 0
+        cells = self.cells.values()
+        ready = sum(cell.to_search for cell in cells if not cell.waiting) + sum(len(cell.refits) for cell in cells)
+        ready += sum(len(cell.to_finish) for cell in cells if cell.search_over) + len(self.baselines)
+        return len(self.running) - len(self.interrupted), ready + len(self.interrupted)
+
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial; None while there is no slot for it, or all that is left waits for a search to end.
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from study.cursor import cursor
-from study.lease import REQUEST, holder
+from study.lease import LEASE, REQUEST, holder
 from study.ledger import LEDGER, Event, events
 from trainables.contract import Cell
 
-State = Literal["running", "stopping", "interrupted", "finished"]
+State = Literal["waiting", "running", "stopping", "interrupted", "finished"]
 WINDOW = 600.0  # seconds over which the pace is taken
 
 
@@ -55,10 +55,11 @@ class StudyStatus:
 
 def status_of(folder: Path) -> StudyStatus:
     """ValueError: this is no study's folder, or its ledger is broken."""
-    told = events(folder)
+    told, driver, cells = events(folder), holder(folder), dict[str, CellStatus]()
+    if not told and driver:  # its first line comes when there is room for a trial
+        return StudyStatus(folder.name, folder, "waiting", str(driver), updated=(folder / LEASE).stat().st_mtime)
     if not told:
         raise ValueError(f"{folder} holds no study that has begun; `fairtrial run` begins one.")
-    driver, cells = holder(folder), dict[str, CellStatus]()
     names: dict[str, CellStatus] = {}
     ends = [event for event in told if event["event"] == "end"]
     for event in told:
@@ -108,9 +109,9 @@ def _pace(told: list[Event]) -> float:
 
 
 def studies_in(root: Path) -> list[Path]:
-    """The folders of all studies that have begun, the one that was written to last first."""
+    """The folders of all studies that have begun or wait for room, the one that was written to last first."""
     return sorted(
-        (path.parent for path in root.glob(f"*/{LEDGER}") if path.stat().st_size),
+        (path.parent for path in root.glob(f"*/{LEDGER}") if path.stat().st_size or holder(path.parent)),
         key=lambda path: (path / LEDGER).stat().st_mtime,
         reverse=True,
     )

@@ -1,4 +1,4 @@
-"""The cluster files: valid for Ray, nothing open but ssh, a token on every node, and what they run on a node does what it says."""
+"""The cluster files: valid for Ray, nothing open that need not be, a token on every node, and what they run on a node does what it says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from study.commands.submit import LAYERS
 
 ROOT = Path(__file__).parent.parent
 FILES = ["cluster.yaml", "cluster.local.yaml"]
-LOCK = "ray==2.60.0\n"
+LOCK, PROJECT = "ray==2.60.0\n", "version = 1\n"
 
 
 def read(name: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_it_is_valid_by_rays_own_schema(name: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_only_ssh_is_open_and_the_dashboard_stays_on_the_head(name: str) -> None:
+def test_the_dashboard_stays_on_the_head_and_nothing_more_is_opened(name: str) -> None:
     about = read(name)
     assert "IpPermissions" not in about["provider"].get("security_group", {})  # Ray's own rules: ssh, and all between the nodes
     for kind in about.get("available_node_types", {}).values():
@@ -56,6 +56,7 @@ def test_only_ssh_is_open_and_the_dashboard_stays_on_the_head(name: str) -> None
     assert re.search(r"--dashboard-host=127\.0\.0\.1\s", head)
     assert "0.0.0.0" not in (ROOT / name).read_text()
     assert "--ray-client-server-port" not in head
+    assert "--disable-usage-stats" in head  # ray up itself would switch them on
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -89,7 +90,6 @@ def test_the_head_on_aws_only_drives_and_workers_are_on_spot() -> None:
     kinds = about["available_node_types"]
     head = kinds[about["head_node_type"]]
     assert (head["resources"]["CPU"], head["resources"]["GPU"]) == (0, 0)
-    assert head["resources"]["driver_node"]
     assert "InstanceMarketOptions" not in head["node_config"]
     workers = [kind for name, kind in kinds.items() if name != about["head_node_type"]]
     assert workers
@@ -97,7 +97,40 @@ def test_the_head_on_aws_only_drives_and_workers_are_on_spot() -> None:
         assert kind["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
         assert kind["resources"]["GPU"] > 0
         assert kind["min_workers"] == 0
-    assert "driver_node" in starts(read("cluster.local.yaml"))["head"]
+
+
+def test_every_address_of_ones_own_machines_becomes_a_worker() -> None:
+    """Ray's newer autoscaler counts the head towards the workers of its kind, and all machines are one kind."""
+    assert "RAY_enable_autoscaler_v2=0 ray start --head" in starts(read("cluster.local.yaml"))["head"]
+    kinds = prepare_config(read("cluster.local.yaml"))["available_node_types"]
+    assert [kind["min_workers"] for kind in kinds.values()] == [len(read("cluster.local.yaml")["provider"]["worker_ips"])]
+
+
+def test_the_folder_of_the_head_is_two_comments_away() -> None:
+    text = (ROOT / "cluster.local.yaml").read_text()
+    about = yaml.safe_load(
+        text.replace("head_setup_commands: []\n", "").replace("# head_setup", "head_setup").replace("# - bash", "- bash")
+    )
+    (share,) = about["head_setup_commands"]
+    assert share.split()[2:] == ["share", *about["provider"]["worker_ips"]]
+    assert about["worker_start_ray_commands"][1] == "bash ~/fairtrial/cluster.sh mount $RAY_HEAD_IP"
+
+
+def test_the_folder_of_the_head_is_shared_with_those_who_are_named_and_nobody_else(node: Path) -> None:
+    programs = node / "bin"
+    programs.mkdir()
+    (programs / "sudo").write_text(f'#!/bin/sh\n[ $1 = tee ] && cat >> {node}/exports || echo "$@" >> {node}/told\n')
+    (programs / "exportfs").write_text("#!/bin/sh\n")
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    assert step(node, "share", PATH=path).returncode == 1
+    assert not (node / "exports").exists()
+    assert step(node, "share", "10.0.0.2", "172.31.0.0/16", PATH=path).returncode == 0
+    rights = "(rw,sync,no_subtree_check)"
+    assert (node / "exports").read_text() == f"{node}/shared 10.0.0.2{rights} 172.31.0.0/16{rights}\n"
+    (line,) = [line for line in read("cluster.yaml")["head_setup_commands"] if " share " in line]
+    assert line.endswith(" share 172.31.0.0/16")
 
 
 @pytest.fixture
@@ -106,7 +139,8 @@ def node(tmp_path: Path) -> Path:
     code = tmp_path / "fairtrial"
     (code / ".venv" / "bin").mkdir(parents=True)
     (code / "requirements.lock").write_text(LOCK)
-    (code / ".installed").write_text(LOCK)
+    (code / "pyproject.toml").write_text(PROJECT)
+    (code / ".installed").write_text(LOCK + PROJECT)
     (code / ".venv" / "bin" / "ray").write_text("#!/bin/sh\necho our ray $RAY_AUTH_MODE $RAY_JOB_STOP_WAIT_TIME_S\n")
     (code / ".venv" / "bin" / "ray").chmod(0o755)
     (tmp_path / ".ray").mkdir()
@@ -121,8 +155,8 @@ def sh(node: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
 
 
-def step(node: Path, name: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return sh(node, "bash", str(ROOT / "cluster.sh"), name, **more)
+def step(node: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return sh(node, "bash", str(ROOT / "cluster.sh"), *words, **more)
 
 
 def by_ssh(node: Path, command: str) -> str:
@@ -150,14 +184,15 @@ def test_the_token_is_for_its_owner_alone(node: Path) -> None:
     assert "ray get-auth-token --generate" in done.stderr
 
 
-def test_versions_are_installed_when_the_lock_is_new_and_only_then(node: Path) -> None:
+@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+def test_versions_are_installed_when_the_lock_or_ours_is_new_and_only_then(node: Path, name: str) -> None:
     told = node / "told"
     (node / ".uv" / "bin").mkdir(parents=True)
     (node / ".uv" / "bin" / "uv").write_text(f'#!/bin/sh\necho "$VIRTUAL_ENV $@" >> {told}\n')
     (node / ".uv" / "bin" / "uv").chmod(0o755)
     assert step(node, "install").returncode == 0
     assert not told.exists()
-    (node / "fairtrial" / "requirements.lock").write_text("ray==2.61.0\n")
+    (node / "fairtrial" / name).write_text("another\n")
     assert step(node, "install").returncode == 0
     calls = told.read_text().splitlines()
     assert [call.split()[0:2] for call in calls[-2:]] == [[str(node / "fairtrial" / ".venv"), "pip"]] * 2
@@ -181,6 +216,19 @@ def test_archives_in_the_shared_folder_are_prepared_once_per_node(node: Path) ->
     for _ in range(2):
         assert step(node, "stage", PATH=path).returncode == 0
     assert (node / "told").read_text().splitlines() == [f"-m study data prepare cub200 --from {archive}"]
+
+
+def test_an_archive_that_is_none_keeps_no_node_from_starting(node: Path) -> None:
+    python = node / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\n[ "$5" != cars196 ]\n')
+    python.chmod(0o755)
+    (node / "shared" / "data").mkdir(parents=True)
+    for name in ("cars196.tgz", "cub200.tgz"):
+        (node / "shared" / "data" / name).touch()
+    staged = step(node, "stage", PATH=f"{python.parent}:{os.environ['PATH']}", FAIRTRIAL_DATA=str(node / "images"))
+    assert (staged.returncode, "cars196.tgz was passed over" in staged.stderr) == (0, True)
+    assert [path.name for path in (node / "images" / "staged").iterdir()] == ["cub200"]
 
 
 def test_an_unknown_step_is_refused(node: Path) -> None:

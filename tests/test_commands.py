@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from study.__main__ import app
+from study.commands import doctor
 from study.commands.listing import KINDS
 from study.presets import PRESETS
 
@@ -173,6 +177,14 @@ def test_doctor_says_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     result = CliRunner().invoke(app, ["doctor", "--studies", str(tmp_path)])
     assert result.exit_code == 4
     assert "FAIL  hyperopt" in result.stdout
+
+
+def test_doctor_says_that_ray_is_open_to_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = {"eth0": [SimpleNamespace(family=socket.AF_INET, address=address) for address in ("127.0.0.1", "192.168.0.1", "8.8.8.8")]}
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: addresses)
+    monkeypatch.setattr(doctor, "_answers", lambda address, port: port == 6379)
+    with pytest.raises(PermissionError, match=r"everywhere at 8\.8\.8\.8:6379;"):
+        doctor._ports()
 
 
 def test_the_console_script_and_the_module_are_the_same(tmp_path: Path) -> None:

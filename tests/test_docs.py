@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import ray
 import yaml
@@ -61,8 +62,56 @@ def test_the_script_that_it_sends_is_there() -> None:
     assert name in PRESETS
 
 
+def shape(required: str = "", **fields: Any) -> dict[str, Any]:
+    """A JSON schema of an object with these fields and no other."""
+    return {"type": "object", "properties": fields, "required": required.split(), "additionalProperties": False}
+
+
+TEXT, NUMBER, TRUTH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+TEXTS = {"type": "object", "additionalProperties": TEXT}
+AMOUNTS = {"type": "object", "additionalProperties": {"type": ["string", "integer"]}}
+CONTAINER = shape(
+    "name",
+    name=TEXT,
+    image=TEXT,
+    resources=shape(requests=AMOUNTS, limits=AMOUNTS),
+    volumeMounts={"type": "array", "items": shape("name mountPath", name=TEXT, mountPath=TEXT)},
+)
+VOLUME = shape("name", name=TEXT, persistentVolumeClaim=shape("claimName", claimName=TEXT))
+POD = shape("spec", spec=shape("containers", containers={"type": "array", "items": CONTAINER}, volumes={"type": "array", "items": VOLUME}))
+GROUP: dict[str, Any] = {"rayStartParams": TEXTS, "template": POD}
+WORKERS = shape("groupName template", groupName=TEXT, replicas=NUMBER, minReplicas=NUMBER, maxReplicas=NUMBER, **GROUP)
+RAY_CLUSTER = shape(
+    "headGroupSpec",
+    rayVersion=TEXT,
+    enableInTreeAutoscaling=TRUTH,
+    authOptions=shape("mode", mode={"enum": ["disabled", "token"]}),
+    headGroupSpec=shape("template", serviceType=TEXT, **GROUP),
+    workerGroupSpecs={"type": "array", "items": WORKERS},
+)
+RAY_JOB = shape(
+    "apiVersion kind metadata spec",
+    apiVersion={"const": "ray.io/v1"},
+    kind={"const": "RayJob"},
+    metadata=shape("name", name=TEXT),
+    spec=shape(
+        entrypoint=TEXT,
+        submissionMode={"enum": ["K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"]},
+        backoffLimit=NUMBER,
+        shutdownAfterJobFinishes=TRUTH,
+        ttlSecondsAfterFinished=NUMBER,
+        runtimeEnvYAML=TEXT,
+        rayClusterSpec=RAY_CLUSTER,
+    ),
+)
+
+
+def test_the_kubernetes_manifest_has_fields_that_kuberay_knows() -> None:
+    """Those of its RayJob and RayCluster types, as far as the manifest uses them: the whole schema is a megabyte."""
+    jsonschema.validate(yaml.safe_load(block("yaml")), RAY_JOB)
+
+
 def test_the_kubernetes_manifest_has_our_ray_a_token_and_one_shared_folder() -> None:
-    """Its fields were held against KubeRay's API reference by eye: no installed package has its schema."""
     job = yaml.safe_load(block("yaml"))
     cluster = job["spec"]["rayClusterSpec"]
     assert cluster["rayVersion"] == ray.__version__
@@ -83,10 +132,18 @@ def test_the_slurm_script_is_bash() -> None:
 
 
 def test_the_prices_add_up() -> None:
-    head, disk = 0.192 * 24, 300 * 0.08 / 30.4
-    assert f"${head + disk:.2f}"[:4] == "$5.4"
-    assert f"| $5.40 | ${0.192 * 730 + 24:.0f} |" in CLUSTER
-    assert f"${8 * 1.212 * 24:.0f}" in CLUSTER
+    """From what cluster.yaml asks for and the prices that the page names."""
+    kinds = yaml.safe_load((ROOT / "cluster.yaml").read_text())["available_node_types"]
+    disk = kinds["head"]["node_config"]["BlockDeviceMappings"][0]["Ebs"]
+    ((per_gb, free, per_mb),) = (map(float, found) for found in re.findall(r" GB at \$([\d.]+), .+ the free (\d+) at \$([\d.]+),", CLUSTER))
+    hourly = {name: float(price) for name, price in re.findall(r"(\w+\.\w+)[^|]*\$([\d.]+) an hour", CLUSTER)}
+    disk_month = disk["VolumeSize"] * per_gb + (disk["Throughput"] - free) * per_mb
+    head, workers = hourly[kinds["head"]["node_config"]["InstanceType"]], hourly[kinds["gpu"]["node_config"]["InstanceType"]]
+    assert f"{disk['VolumeSize']} GB at" in CLUSTER
+    assert f"{disk['Throughput'] - free:.0f} MB/s beyond" in CLUSTER
+    assert f"| ${head * 24 + disk_month / 30.4:.2f} | ${head * 730 + disk_month:.0f} |" in CLUSTER
+    assert f"| ${disk_month / 30.4:.2f} | ${disk_month:.0f} |" in CLUSTER
+    assert f"| ${kinds['gpu']['max_workers'] * workers * 24:.0f} | |" in CLUSTER
 
 
 def test_the_slots_of_the_scale_page_are_its_limits_times_its_seconds() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
 from study import room as module
 from study.preflight import PreflightError
-from study.room import Room, autoscales, find_room, places
+from study.room import AHEAD, Room, autoscales, find_room, places
 from tests.conftest import MakeConfig
 from trainables.contract import Crew
 
@@ -37,8 +41,40 @@ def test_a_slot_asks_for_its_worker_and_a_group_beside_it() -> None:
     assert "CPU" not in Room(Crew(workers=2), limit=None, grows=False).slot_resources()
 
 
+@pytest.mark.parametrize(
+    ("fit", "load", "limit", "asked"),
+    [
+        (1, (2, 30), None, 30),  # one waits in Tune already
+        (1, (2, 30), 8, 6),
+        (8, (8, 30), 8, 0),
+        (1, (2, 5000), None, AHEAD),
+        (0, (1, 3), None, 3),  # all nodes were lost
+        (4, (3, 30), None, 0),  # there is room
+        (4, (4, 0), None, 0),  # nothing more could run
+    ],
+)
+def test_a_cluster_that_grows_is_asked_for_all_that_could_run(fit: int, load: tuple[int, int], limit: int | None, asked: int) -> None:
+    assert Room(Crew(), limit=limit, grows=True)._missing(fit, *load) == asked
+
+
+@pytest.mark.parametrize(("kind", "grows"), [("gpu", True), ("node_0f3a", False), ("local.cluster.node", False), ("", False)])
+def test_machines_of_ones_own_and_nodes_that_are_only_watched_do_not_grow(kind: str, grows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    status = SimpleNamespace(active_nodes=[SimpleNamespace(ray_node_type_name=kind)], idle_nodes=[])
+    written = json.dumps({"autoscaler_report": {"node_type_mapping": {"10.0.0.1": kind}}})
+    monkeypatch.setattr(module.ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=""))
+    nothing = SimpleNamespace(active_nodes=[], idle_nodes=[])
+    for report, nodes in ((written, nothing), ("{}", status)):  # the older autoscaler, the newer one
+        monkeypatch.setattr(module, "_internal_kv_get", lambda key, report=report: report)
+        monkeypatch.setattr(module, "get_cluster_status", lambda address, nodes=nodes: nodes)
+        assert autoscales() == grows
+
+
 def quiet(line: str) -> None:
     raise AssertionError(line)
+
+
+def waiting() -> int:
+    return [group["state"] for group in placement_group_table().values()].count("PENDING")
 
 
 @pytest.mark.ray
@@ -53,6 +89,26 @@ class TestOnACluster:
         more_nodes(num_cpus=3)
         assert room.slots() == 2
         assert find_room(config(slots=9), quiet).slots() == 5
+
+    def test_what_is_asked_for_waits_and_what_is_placed_or_not_needed_any_more_is_given_back(
+        self, more_nodes: Any, monkeypatch: Any
+    ) -> None:
+        monkeypatch.setattr(module, "FRESH", 0.0)
+        room = Room(Crew(), limit=None, grows=True)
+        room.load = lambda: (3, 2)  # two run, one waits for a place in Tune, two more could run
+        held = placement_group([{"CPU": 2}])  # by those that run
+        assert held.wait(30)
+        assert room.slots() == 3
+        assert waiting() == 2
+        more_nodes(num_cpus=1)
+        deadline = time.monotonic() + 30
+        while waiting() != 1 and time.monotonic() < deadline:
+            assert room.slots() <= 4
+        assert waiting() == 1
+        room.load = lambda: (3, 0)
+        room.slots()
+        assert waiting() == 0
+        remove_placement_group(held)
 
     def test_what_has_no_place_on_a_fixed_cluster_says_what_is_asked_and_what_there_is(self, config: MakeConfig, monkeypatch: Any) -> None:
         monkeypatch.setattr(module, "PATIENCE", 1.0)

@@ -196,6 +196,22 @@ def test_a_trial_that_was_cut_off_has_not_ended(config: MakeConfig) -> None:
     assert not searcher.over
 
 
+def test_what_could_run_is_known_before_it_is_drawn(config: MakeConfig) -> None:
+    study = config(losses=["triplet"], protocols=["fixed_validation"], baselines=False, search_trials=3, reproductions=2)
+    searcher = StudySearcher(study)
+    seen = []
+    for number in range(3):
+        seen.append(searcher.load())
+        searcher.suggest(f"t{number}")
+    assert seen == [(0, 3), (1, 2), (2, 1)]
+    assert searcher.load() == (3, 0)  # final trials wait for the search
+    for number in range(3):
+        searcher.on_trial_complete(f"t{number}", {"score": 0.5, "done": True})
+    assert searcher.load() == (0, sum(study.trials(study.cells()[0])) - 3)
+    searcher.stopping = True
+    assert searcher.load() == (0, 0)
+
+
 def test_nothing_new_is_handed_out_once_a_study_is_being_stopped(config: MakeConfig) -> None:
     searcher = StudySearcher(config())
     assert isinstance(searcher.suggest("t"), dict)

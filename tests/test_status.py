@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 
 from analysis.tracking import open_store, studies
 from study.__main__ import app
+from study.commands import status as commands
 from study.lease import REQUEST, Lease
+from study.ledger import LEDGER
 from study.status import status_of
 from tests.conftest import MakeConfig
 
@@ -48,6 +51,42 @@ def test_a_running_study_names_its_driver_and_a_stopping_one_says_so(written: Wr
         assert "driven by process" in fairtrial(written, "status", "mine").stdout
         written.ledger.note("stopping")
         assert status_of(written.folder).state == "stopping"
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """A study whose driver waits for nodes: it has a lease, and nothing in its ledger. What its driver heard."""
+    folder, heard = tmp_path / "mine", list[str]()
+    folder.mkdir()
+    (folder / LEDGER).touch()
+    with Lease(folder, heard.append):
+        yield tmp_path, heard
+
+
+def test_a_study_that_waits_for_room_is_shown(waiting: tuple[Path, list[str]]) -> None:
+    at = ["--studies", str(waiting[0])]
+    shown = CliRunner().invoke(app, ["status", "mine", *at])
+    assert (shown.exit_code, "mine: waiting for room" in shown.stdout) == (0, True)
+    assert CliRunner().invoke(app, ["status", *at]).stdout.split("\n")[1].split()[:2] == ["mine", "waiting"]
+    assert json.loads(CliRunner().invoke(app, ["status", "mine", "--json", *at]).stdout)["state"] == "waiting"
+
+
+@pytest.mark.parametrize("verb", ["stop", "cancel"])
+def test_a_study_that_waits_for_room_is_told(waiting: tuple[Path, list[str]], verb: str) -> None:
+    shown = CliRunner().invoke(app, [verb, "mine", "--studies", str(waiting[0])])
+    assert (shown.exit_code, waiting[1]) == (0, [verb]), shown.stderr
+    assert "leaves nothing behind" in shown.stdout
+
+
+def test_watching_a_study_that_gave_up_waiting_ends_with_a_sentence(
+    waiting: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_up(seconds: float) -> None:
+        (waiting[0] / "mine" / LEDGER).unlink()
+
+    monkeypatch.setattr(commands.time, "sleep", give_up)
+    shown = CliRunner().invoke(app, ["status", "mine", "--watch", "--studies", str(waiting[0])])
+    assert (shown.exit_code, "holds no study 'mine'" in shown.stderr) == (2, True)
 
 
 def test_a_finished_study_is_finished_and_all_are_listed(written: Written) -> None:

@@ -6,9 +6,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,9 @@ import pytest
 import ray.autoscaler.sdk
 import ray.job_submission
 import yaml
+from ray.autoscaler._private.local.config import get_lock_path, get_state_path
+from ray.autoscaler._private.local.node_provider import LocalNodeProvider
+from ray.autoscaler.tags import NODE_KIND_HEAD, STATUS_UP_TO_DATE, TAG_RAY_NODE_KIND, TAG_RAY_NODE_STATUS
 from typer.testing import CliRunner
 
 import study.head
@@ -189,6 +194,21 @@ def test_images_that_only_the_cluster_has_are_no_error_here_but_the_rest_is_chec
         make_job(Head(cluster), "quickstart", [*sets, "losses=tripet"], **PLAIN)
 
 
+@pytest.mark.parametrize("uri", ["postgresql://me:hush@db/mlflow", "https://me:hush@mlflow", "postgresql://me@db/x?password=hush"])
+@pytest.mark.parametrize("file", [False, True])
+def test_a_password_is_not_sent(cluster: Path, client: Client, uri: str, file: bool) -> None:
+    Path("mine.yaml").write_text(f"preset: quickstart\ntracking_uri: {uri}\n")
+    words = ["mine.yaml"] if file else ["quickstart", "--smoke", "--set", f"tracking_uri={uri}"]
+    done = invoke("submit", *words, "--cluster", str(cluster))
+    assert (done.exit_code, "~/.pgpass" in done.stderr, "hush" in done.output) == (2, True, False)
+    assert not client.sent
+
+
+def test_a_user_without_a_password_is_no_secret(cluster: Path) -> None:
+    uri = "tracking_uri=postgresql://me@db/mlflow"
+    assert uri in make_job(Head(cluster), "quickstart", [uri], **PLAIN).words
+
+
 def test_attempts_are_counted_by_the_whole_name() -> None:
     assert next_attempt("a", []) == 1
     assert next_attempt("a", ["a-1", "a-b-7", None, "xa-9", "a-3"]) == 4
@@ -201,6 +221,53 @@ def test_following_shows_the_log_and_ends_as_the_study_does(cluster: Path, clien
     done = invoke("submit", "quickstart", "--smoke", "--follow", "--cluster", str(cluster))
     assert "epoch 1\nepoch 2\n" in done.output
     assert done.exit_code == code
+
+
+def test_a_log_that_breaks_off_is_no_end_of_the_study(cluster: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def breaks(submission: str) -> Any:
+        yield "epoch 1\n"
+        raise RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
+
+    monkeypatch.setattr(client, "tail_job_logs", breaks)
+    done = invoke("submit", "quickstart", "--smoke", "--follow", "--cluster", str(cluster))
+    assert done.exit_code == 4
+    assert "but the study goes on: `" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_job_that_is_not_taken_is_one_sentence(cluster: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**values: Any) -> str:
+        raise RuntimeError("Request failed with status code 500: the disk is full")
+
+    monkeypatch.setattr(client, "submit_job", refuse)
+    done = invoke("submit", "quickstart", "--smoke", "--cluster", str(cluster))
+    assert (done.exit_code, len(done.stderr.splitlines())) == (4, 1)
+    assert "did not take it: Request failed with status code 500: the disk is full; try again." in done.stderr
+
+
+def test_paths_with_spaces_are_printed_as_they_must_be_typed(cluster: Path, client: Client) -> None:
+    file = cluster.rename(cluster.parent / "my cluster.yaml")
+    told = invoke("submit", "quickstart", "--smoke", "--cluster", str(file)).output
+    commands = [shlex.split(line)[1:] for line in told.splitlines() if "--cluster" in line or "ray exec" in line]
+    assert len(commands) == 5
+    assert all(str(file) in words for words in commands)
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+def test_the_tunnel_ends_with_us(cluster: Path, monkeypatch: pytest.MonkeyPatch, number: str) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def begin(command: list[str], **options: Any) -> Any:
+        begun.append(real(["sleep", "600"], start_new_session=True))
+        return begun[0]
+
+    real = subprocess.Popen
+    monkeypatch.setattr(study.head, "_answers", lambda port: True)
+    monkeypatch.setattr(study.head.subprocess, "Popen", begin)
+    with pytest.raises(SystemExit) as ended, Head(cluster)._tunnel():
+        signal.raise_signal(getattr(signal, number))
+    assert ended.value.code == 128 + getattr(signal, number)
+    assert begun[0].poll() is not None
 
 
 @pytest.mark.parametrize(
@@ -233,7 +300,9 @@ def test_a_cluster_that_is_not_up_is_one_sentence(cluster: Path, words: list[str
     """Ray itself is asked: nobody is at this address, and it knows."""
     done = invoke(*words, "--cluster", str(cluster))
     assert done.exit_code == 4, done.output
-    assert re.fullmatch(r"fairtrial: The cluster of \S+ does not answer \(.+\); `ray up \S+` starts it\.", done.stderr.strip()), done.stderr
+    assert re.fullmatch(r"fairtrial: The cluster of \S+ does not answer \(.+\); `ray up \S+` starts it, but .+\.", done.stderr.strip()), (
+        done.stderr
+    )
 
 
 def begun(config: MakeConfig, cluster: Path) -> None:
@@ -264,6 +333,32 @@ def test_watching_shows_it_as_it_comes(cluster: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(ray.autoscaler.sdk, "run_on_cluster", lambda file, **options: asked.append(options))
     assert invoke("status", "one", "--watch", "--cluster", str(cluster)).exit_code == 0
     assert asked == [{"cmd": f"cd ~/fairtrial && python -m study status one --watch --studies {cluster.parent}/shared"}]
+
+
+@pytest.fixture
+def up(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A head that is up, as far as Ray's own files know. The ssh that would reach it, to be written."""
+    about = yaml.safe_load(cluster.read_text())
+    tags = {TAG_RAY_NODE_KIND: NODE_KIND_HEAD, TAG_RAY_NODE_STATUS: STATUS_UP_TO_DATE}
+    LocalNodeProvider(about["provider"], about["cluster_name"]).create_node({}, tags, 1)
+    ssh = cluster.parent / "bin" / "ssh"
+    ssh.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    yield ssh
+    for path in (get_state_path(about["cluster_name"]), get_lock_path(about["cluster_name"])):
+        Path(path).unlink()
+
+
+@pytest.mark.parametrize("code", [0, 2, 130, 255])
+def test_watching_ends_as_what_it_watches_and_only_a_lost_connection_is_one(
+    cluster: Path, up: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Ray's own way to ssh; 255 is what ssh says of itself."""
+    up.write_text(f"#!/bin/sh\nexit {code}\n")
+    up.chmod(0o755)
+    with open(os.devnull) as nothing, pytest.raises(PreflightError, match="does not answer") if code == 255 else nullcontext():
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert Head(cluster).watch(["status", "one", "--watch"]) == code
 
 
 def test_what_fails_there_fails_here_with_the_same_code(config: MakeConfig, cluster: Path, here: list[str]) -> None:

@@ -4,8 +4,10 @@ import importlib
 import os
 import platform
 import shutil
+import socket
 from collections.abc import Callable
 from importlib.metadata import version
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +25,8 @@ NEEDED = {
     "mlflow": "mlflow",
 }
 ROOM = 1e9  # bytes that should be free
+PORTS = (6379, 8265, 10001)  # of Ray: its store, its dashboard, its client
+FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 def _python() -> str:
@@ -75,6 +79,25 @@ def _token() -> str:
     return f"{path}, read by nobody else"
 
 
+def _ports() -> str:
+    """Of Ray, on this machine's public addresses: the token that guards them goes over the wire in plain text."""
+    import psutil
+
+    known = [address.address.partition("%")[0] for each in psutil.net_if_addrs().values() for address in each if address.family in FAMILIES]
+    reached = [f"{address}:{port}" for address in known if ip_address(address).is_global for port in PORTS if _answers(address, port)]
+    if reached:
+        raise PermissionError(f"Ray is reached from everywhere at {', '.join(reached)}; let a firewall take in ssh only")
+    return f"{', '.join(map(str, PORTS))} are closed on public addresses"
+
+
+def _answers(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def _cluster(studies: Path) -> str:
     """Every node of the cluster that RAY_ADDRESS names: versions, code, storage."""
     import ray
@@ -116,11 +139,12 @@ def doctor(
     studies: Studies = "studies",
     tracking_uri: Annotated[str | None, typer.Option("--tracking-uri", help="an MLflow server to ask")] = None,
 ) -> None:
-    """Check versions, hardware, storage, MLflow, Ray's token and data, and with RAY_ADDRESS every node; exit 4 if something is wrong."""
+    """Check versions, hardware, storage, MLflow, data, Ray's token and ports, with RAY_ADDRESS every node; exit 4 if one is wrong."""
     root = Path(studies).absolute()
     checks: dict[str, Callable[[], str]] = {"python": _python}
     checks |= {module: lambda module=module: _package(module) for module in NEEDED}  # type: ignore[misc]
     checks |= {"hardware": _hardware, "storage": lambda: _storage(root), "tracking": lambda: _store(root), "data": _data, "token": _token}
+    checks |= {"ports": _ports}
     checks |= {"tracking server": lambda: _server(tracking_uri)} if tracking_uri else {}
     checks |= {"cluster": lambda: _cluster(root)} if os.environ.get("RAY_ADDRESS") else {}
     broken = 0

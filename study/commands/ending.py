@@ -33,12 +33,16 @@ def _ask(study: str, root: Path, request: Request, what: str) -> None:
         driver = holder(folder)
         if not driver:
             raise ValueError(f"The study '{study}' is not running: it is {status_of(folder).state}.")
+        waits = status_of(folder).state == "waiting"
         ask(folder, request)
     deadline = time.monotonic() + HEARD
     while (folder / REQUEST).exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     if (folder / REQUEST).exists():
         print(f"{driver} has not answered yet; it will when it looks. `{FAIRTRIAL} status {study} --watch` shows it.")
+        return
+    if waits:
+        print(f"{study} ends before its first trial, and leaves nothing behind.")
         return
     print(f"{study} {what}. `{FAIRTRIAL} run {study} --resume` goes on.")
 

@@ -16,7 +16,7 @@ from study.commands import FAIRTRIAL, Json, Studies, one_sentence, terminal
 from study.status import StudyStatus, clock, find_study, status_of, studies_in
 
 EVERY = 2.0  # seconds
-STYLES = {"running": "green", "stopping": "yellow", "interrupted": "yellow", "finished": "dim"}
+STYLES = {"waiting": "yellow", "running": "green", "stopping": "yellow", "interrupted": "yellow", "finished": "dim"}
 
 
 def status(
@@ -37,9 +37,9 @@ def status(
     if not watch:
         console.print(_show(found, whole=study is not None))
         return
-    with Live(_show(found, whole=study is not None), console=console, auto_refresh=False) as live:
+    with one_sentence(), Live(_show(found, whole=study is not None), console=console, auto_refresh=False) as live:
         try:
-            while any(each.state in ("running", "stopping") for each in found):
+            while any(each.state in ("waiting", "running", "stopping") for each in found):
                 time.sleep(EVERY)
                 found = _look(root, study)
                 live.update(_show(found, whole=study is not None), refresh=True)
@@ -62,13 +62,17 @@ def _show(found: list[StudyStatus], *, whole: bool) -> RenderableType:
         table.add_column(column, justify="right" if column in ("trials", "failed", "epochs/min") else "left")
     for each in found:
         pace = f"{each.epochs_per_minute:.0f}" if each.state == "running" else ""
-        trials = f"{each.ended}/{each.total}"
+        trials = f"{each.ended}/{each.total}" if each.total else ""
         state = Text(each.state, style=STYLES[each.state])
         table.add_row(each.name, state, trials, str(each.failed or ""), pace, clock(each.updated))
     return table
 
 
 def _one(study: StudyStatus) -> RenderableType:
+    if study.state == "waiting":
+        return Text.assemble(
+            f"{study.name}: ", (study.state, STYLES[study.state]), f" for room for its first trial, driven by {study.driver}"
+        )
     table = Table(box=None, pad_edge=False)
     for column in ("cell", "ended", "running", "failed", "best so far"):
         table.add_column(column, justify="left" if column == "cell" else "right")

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import parse_qs, urlsplit
 
 import typer
 
 from study.commands import FAIRTRIAL, Name, Sets, Smoke, Source, one_sentence
 from study.commands.run import NewCode, Resume
-from study.head import CODE, Head
+from study.head import CODE, Head, last_line
+from study.preflight import PreflightError
 from study.sources import read_yaml, resolve
 from study.versions import ROOT
 
@@ -62,13 +64,14 @@ def submit(
                 metadata={"study": job.study},
             )
             _tell(job, submission, cluster, head)
-            if follow:
-                raise typer.Exit(_follow(client, submission, cluster, job))
+            code = _follow(client, submission, cluster, job) if follow else 0
+        raise typer.Exit(code)
 
 
 def make_job(head: Head, source: str, sets: Sequence[str], *, smoke: bool, name: str | None, resume: bool, new_code: bool) -> Job:
     """What is wrong with a study is said here, before anything is sent; what depends on the cluster's own files, there."""
     file = Path(source) if source.endswith((".yaml", ".yml")) else None
+    _check_secrets(str(_values(file, sets).get("tracking_uri") or ""))
     words = [file.name if file else source, *(["--smoke"] if smoke else []), *(["--name", name] if name else [])]
     added = [f"studies={head.studies}"]
     if resume and not file:  # the study's own config is there
@@ -84,11 +87,23 @@ def make_job(head: Head, source: str, sets: Sequence[str], *, smoke: bool, name:
     return Job(study, tuple(words), file)
 
 
+def _values(file: Path | None, sets: Sequence[str]) -> dict[str, Any]:
+    """What is given here, before anything is checked."""
+    return (read_yaml(file) if file else {}) | {key: text for key, found, text in (item.partition("=") for item in sets) if found}
+
+
+def _check_secrets(uri: str) -> None:
+    address = urlsplit(uri)
+    if address.password or "password" in parse_qs(address.query):
+        raise ValueError(
+            "tracking_uri must have no password on its way to a cluster, where a job's command and files can be read; leave it out here, "
+            "and keep it on the head: in ~/.pgpass for PostgreSQL, in ~/.mlflow/credentials for an MLflow server."
+        )
+
+
 def _without_images(file: Path | None, sets: Sequence[str]) -> list[str]:
     """Images of one's own may lie on the cluster only; the rest of the study is checked with those that ship with Fair Trial."""
-    values = read_yaml(file) if file else {}
-    values |= {key: text for key, found, text in (item.partition("=") for item in sets) if found}
-    root = values.get("data_root")
+    root = _values(file, sets).get("data_root")
     if not root or Path(str(root)).expanduser().exists():
         return []
     return ["dataset=sketches", "data_root=null", "train_classes=[]", "test_classes=[]", "exclude=[]", "split_file=null"]
@@ -113,15 +128,16 @@ def bundle(job: Job) -> Iterator[Path]:
 
 
 def _tell(job: Job, submission: str, cluster: Path, head: Head) -> None:
-    at = f"--cluster {cluster}"
+    file = shlex.quote(str(cluster))
+    at = f"--cluster {file}"
     mlflow = f"cd {CODE} && python -m study ui --no-browser --studies {head.studies}"
     for what, how in [
-        ("Submitted", submission),
+        ("Submitted", f"{submission}   (its driver is up in half a minute)"),
         ("Watch", f"{FAIRTRIAL} status {job.study} --watch {at}"),
         ("Stop", f"{FAIRTRIAL} stop {job.study} {at}"),
         ("Resume", f"{FAIRTRIAL} submit {job.study} --resume {at}"),
         ("Report", f"{FAIRTRIAL} report {job.study} {at}"),
-        ("MLflow", f"ray exec {cluster} -p 5000 {shlex.quote(mlflow)}   (then http://127.0.0.1:5000)"),
+        ("MLflow", f"ray exec {file} -p 5000 {shlex.quote(mlflow)}   (then http://127.0.0.1:5000)"),
     ]:
         print(f"{what:<10} {how}", flush=True)
 
@@ -130,6 +146,8 @@ def _follow(client: Any, submission: str, cluster: Path, job: Job) -> int:
     """The exit code of the study."""
     import asyncio
 
+    watch = f"`{FAIRTRIAL} status {job.study} --watch --cluster {shlex.quote(str(cluster))}` shows it."
+
     async def lines() -> None:
         async for text in client.tail_job_logs(submission):
             sys.stdout.write(text)
@@ -137,10 +155,12 @@ def _follow(client: Any, submission: str, cluster: Path, job: Job) -> int:
 
     try:
         asyncio.run(lines())
+        info = client.get_job_info(submission)
     except KeyboardInterrupt:
-        print(f"\nIt goes on. `{FAIRTRIAL} status {job.study} --watch --cluster {cluster}` shows it.")
+        print(f"\nIt goes on. {watch}")
         return 0
-    info = client.get_job_info(submission)
+    except Exception as error:  # the laptop slept, the network went
+        raise PreflightError(f"The connection was lost ({last_line(str(error))}), but the study goes on: {watch}") from None
     if info.status == "SUCCEEDED":
         return 0
     print(f"fairtrial: The job {submission} ended as {info.status}: {info.message.split(',')[0]}.", file=sys.stderr)

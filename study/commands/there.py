@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shlex
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -31,11 +32,11 @@ def or_there(verb: Callable[..., None]) -> Callable[..., None]:
             head = Head(cluster)
             words = [verb.__name__, *_words(context, head)]
             if values.get("watch"):
-                head.watch(words)
-                return
+                raise typer.Exit(head.watch(words))
             code, text = head.run(words)
             text = _bring(head, text) if verb.__name__ == "report" and not code else text
-        print(RESUME.sub(rf"{FAIRTRIAL} submit \1 --resume --cluster {cluster}", text), end="")
+        file = shlex.quote(str(cluster))
+        print(RESUME.sub(lambda said: f"{FAIRTRIAL} submit {said[1]} --resume --cluster {file}", text), end="")
         raise typer.Exit(code)
 
     before = inspect.signature(verb)

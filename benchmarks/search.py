@@ -81,7 +81,9 @@ def main() -> None:
     print(thousand())
     stopping = f"grace {options.grace}, reduction {options.reduction}"
     print(f"{options.trials} random settings, {options.metric}, {stopping}, seeds {seeds[0]} to {seeds[-1]}:")
-    print("epochs of the random search, of ours until it is as good (median), and the ratio (median and quartiles); never: not in as many\n")
+    print(
+        "epochs of the random search, of ours until it is as good (median), and the ratio (median and quartiles); never: not in so many\n"
+    )
     print(f"{'loss':<18}{'random':>8}{'ours':>8}{'ratio':>18}{'stricter':>10}{'never':>12}")
     everyone: list[Race] = []
     for loss in LOSSES:

@@ -33,7 +33,8 @@ COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
         275 * 20 + 6 * 100,
         275 * 20 + 6 * 100,
     ),
-    # 34 losses x 2 protocols; 50 trials in each searched cell, of 20 epochs, stopping at 5 and 10: one for 20, 49 for 5 + 5/2 + 10/4 = 10; 3 seeds
+    # 34 losses x 2 protocols; 50 trials in each searched cell, stopping at 5 and 10 of 20 epochs: one for 20, 49 for
+    # 5 + 5/2 + 10/4 = 10, together 510; 3 seeds
     "fixed_validation_all": (34 * 2, 34 * 50, 68 * 3, 1 + 3, 34 * 510 + 204 * 100, 1700 * 20 + 204 * 100),
     # 11 losses x 3 datasets
     "thesis_own_loss": (11 * 3, 0, 33, 3 * 2, 33 * 100, 33 * 100),

@@ -24,8 +24,8 @@ class CellPlan:
     search_trials: int
     final_trials: int  # with refits
     models: int  # that each of its trials trains; a refit trains one
-    epochs: tuple[float, int]  # of trials: all models of a trial go through an epoch together
-    model_epochs: tuple[float, int]
+    epochs: tuple[float, float]  # of trials: all models of a trial go through an epoch together
+    model_epochs: tuple[float, float]
     first_settings: list[Setting]
 
 

@@ -29,6 +29,8 @@ THESIS_TRAINING: Values = {
     "epochs": 100,
     "optimizer": "adamw",
     "weight_decay": 1e-4,
+    # For contrastive, triplet, lifted_structure and margin balanced batches are our choice (their cards' `batches`): it names images per
+    # class for multi_similarity only, and random batches hold almost no equal pair.
     "images_per_class": 5,
     "weights": "imagenet",
     "pooling": "gap+gmp",
@@ -75,6 +77,7 @@ REALITY_TRAINING: Values = {
     "images_per_class": 4,  # C = 8, M = 4
     "optimizer": "rmsprop",
     "learning_rate": 1e-6,
+    "momentum": 0.0,  # our choice: no source at hand prints one; it is torch's default
     "weight_decay": 1e-4,  # its code's
     "weights": "imagenet",
     "pooling": "gap",

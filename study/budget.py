@@ -6,6 +6,7 @@ from search_spaces import pick, text
 from search_spaces.training import TRAINING
 from study.keys import Keys
 from study.protocols import find_protocol
+from trainables.contract import PUBLISHED
 
 
 def search_epochs(keys: Keys) -> int:
@@ -21,10 +22,17 @@ def rungs(keys: Keys) -> list[int]:
     return [keys.grace * keys.reduction**i for i in range(count)]
 
 
-def expected_epochs(keys: Keys) -> float:
-    """Of one search trial, if at every rung one in `reduction` goes on."""
+def expected_epochs(keys: Keys, trial: str = "") -> float:
+    """Of one search trial, if at every rung one in `reduction` goes on; the published setting is never stopped."""
+    if trial == PUBLISHED:
+        return search_epochs(keys)
     stops = [*rungs(keys), search_epochs(keys)]
     return stops[0] + sum((b - a) / float(keys.reduction ** (i + 1)) for i, (a, b) in enumerate(pairwise(stops)))
+
+
+def expected_search(keys: Keys, trials: int) -> float:
+    """Epochs of the whole search of a cell."""
+    return expected_epochs(keys, PUBLISHED) + (trials - 1) * expected_epochs(keys) if trials else 0
 
 
 def check_search(keys: Keys) -> None:

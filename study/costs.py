@@ -21,6 +21,7 @@ START_UP = 35  # seconds until the first epoch of a study; measured on two cores
 CONTENTION = 1.4  # slots that share a machine slow each other by up to this; measured on two cores
 QUERY_BYTES = 40  # one row of queries.csv
 HALF, SINGLE = 2, 4  # bytes of a number in kept embeddings, and in weights
+CHECKPOINTS = 3  # of a running trial: recorder.py keeps two, and the next is written before the older one goes
 SAMPLE = 100, 64  # classes and dimensions for which a loss is built to see what it weighs
 
 
@@ -107,7 +108,7 @@ def cache_disk(config: StudyConfig) -> int | None:
 
 
 def disk(config: StudyConfig, plans: Sequence[CellPlan], *, slots: int) -> int | None:
-    """Bytes that the study leaves, and while it runs the states of as many search trials as there are slots, without decoded images.
+    """Bytes that the study leaves, and the checkpoints of the trials that run at a time, which go with them; without decoded images.
 
     None: nobody knows yet how many images there are.
     """
@@ -115,11 +116,12 @@ def disk(config: StudyConfig, plans: Sequence[CellPlan], *, slots: int) -> int |
         parts = [_cell_disk(config, cell, plan) for cell, plan in zip(config.cells(), plans, strict=True)]
     except ValueError:
         return None
-    return sum(left for left, _ in parts) + slots * max(state for _, state in parts)
+    trials = sum(plan.search_trials + plan.final_trials for plan in plans)
+    return sum(left for left, _ in parts) + min(slots, trials) * max(running for _, running in parts)
 
 
 def _cell_disk(config: StudyConfig, cell: Cell, plan: CellPlan) -> tuple[int, int]:
-    """What it leaves, and the state of one of its search trials, which goes when the trial ends."""
+    """What it leaves in MLflow, and what one of its trials has beside that while it runs."""
     from trainables.networks.network import POOLS
 
     trunk, features = _trunk(cell.backbone, DATASETS[cell.dataset].channels)
@@ -128,15 +130,14 @@ def _cell_disk(config: StudyConfig, cell: Cell, plan: CellPlan) -> tuple[int, in
     classes = len(halves(config.origin(cell.dataset))[0])
     loss = _loss_bytes(cell.loss) * classes * cell.embedding_size // (SAMPLE[0] * SAMPLE[1])
     images, tests = _images(config, cell.dataset)
-    # A trial's last state: weights, two moments of each, and the weights of its best epoch. MLflow gets a search trial's only if asked.
+    # A trial's state: weights, two moments of each, and the weights of its best epoch. MLflow gets a search trial's only if asked.
     state = (4 * network + 3 * loss) * plan.models
-    # A final trial's own files lie beside its state and in MLflow.
     queries = QUERY_BYTES * tests * (plan.models * (2 if config.last_too else 1) + (plan.models > 1))
-    final = state + 2 * (network * plan.models + queries)
-    embeddings = 2 * HALF * images * (cell.embedding_size + pooled) * plan.models
+    final = network * plan.models + queries
+    embeddings = HALF * images * (cell.embedding_size + pooled) * plan.models
     shares = {"all": plan.final_trials, "first": plan.final_trials // config.reproductions, "none": 0}
-    left = final * plan.final_trials + embeddings * shares[config.keep_embeddings]
-    return left + state * plan.search_trials * config.keep_checkpoints, state if plan.search_trials else 0
+    left = final * plan.final_trials + embeddings * shares[config.keep_embeddings] + state * plan.search_trials * config.keep_checkpoints
+    return left, CHECKPOINTS * state + final + embeddings * (config.keep_embeddings != "none")
 
 
 @cache

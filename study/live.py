@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from study.budget import expected_epochs, expected_search
 from study.config import StudyConfig
 from trainables.contract import PEEKING, Cell, TrialSpec
 
@@ -44,7 +45,7 @@ class View:
         self.left = 0.0  # epochs that are still expected
         for each in config.cells():
             search, final = config.trials(each)
-            self.left += search * config.expected_search_epochs() + final * config.of(each).epochs
+            self.left += expected_search(config, search) + final * config.of(each).epochs
         self.began = self.first_epoch = time.monotonic()
         self.live: Live | None = None
 
@@ -55,7 +56,8 @@ class View:
             cell.done += 1
             cell.state = "done" if cell.done == cell.total else "waits"
             self.ended_trials += 1
-            expected = self.config.expected_search_epochs() if spec.phase == "search" else spec.training.epochs
+            name = str(event["key"]).rpartition("/")[2]
+            expected = expected_epochs(self.config, name) if spec.phase == "search" else spec.training.epochs
             self.left = max(0.0, self.left - expected)
             if event.get("epoch"):
                 cell.best = max(event["score"], cell.best or 0.0)
@@ -94,7 +96,7 @@ class View:
         self.ended_trials += 1
         epoch = result.get("epoch", 0)
         if spec.phase == "search":  # what was expected of it and not used
-            self.left = max(0.0, self.left - (self.config.expected_search_epochs() - epoch))
+            self.left = max(0.0, self.left - (expected_epochs(self.config, name) - epoch))
         if not cell.running:
             cell.state = "done" if cell.done == cell.total else "waits"
         if not self.live:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from study.budget import search_epochs
+from study.budget import expected_search, search_epochs
 from study.config import StudyConfig
 from study.strategies import STRATEGIES, Setting
 from trainables.contract import Cell
@@ -24,8 +24,8 @@ class CellPlan:
     search_trials: int
     final_trials: int  # with refits
     models: int  # that each of its trials trains; a refit trains one
-    epochs: tuple[int, int]  # of trials: all models of a trial go through an epoch together
-    model_epochs: tuple[int, int]
+    epochs: tuple[float, float]  # of trials: all models of a trial go through an epoch together
+    model_epochs: tuple[float, float]
     first_settings: list[Setting]
 
 
@@ -48,7 +48,7 @@ def plan_cells(config: StudyConfig) -> list[CellPlan]:
         search, final = config.trials(cell)
         count, refits = models(cell.dataset, cell.protocol), config.refits(cell) * len(config.final_kinds(cell)) * config.reproductions
         last = config.of(cell).epochs
-        searched = round(search * config.expected_search_epochs()), search * search_epochs(config)
+        searched = expected_search(config, search), search * search_epochs(config)
         low, high = ((part + (final - refits) * last) * count + refits * last for part in searched)
         return CellPlan(
             label=config.label(cell),
@@ -72,7 +72,7 @@ def totals(config: StudyConfig, cells: Sequence[CellPlan]) -> dict[str, Any]:
         "search_trials": sum(cell.search_trials for cell in cells),
         "final_trials": sum(cell.final_trials for cell in cells),
         "baseline_trials": len(config.baseline_cells()),
-        "epochs": [sum(cell.epochs[i] for cell in cells) for i in (0, 1)],
-        "model_epochs": [sum(cell.model_epochs[i] for cell in cells) for i in (0, 1)],
-        "rungs": config.rungs(),
+        "epochs": [round(sum(cell.epochs[i] for cell in cells)) for i in (0, 1)],
+        "model_epochs": [round(sum(cell.model_epochs[i] for cell in cells)) for i in (0, 1)],
+        "rungs": config.rungs() if any(cell.search_trials for cell in cells) else [],
     }

@@ -61,9 +61,9 @@ def test_search_trials_are_as_long_as_search_epochs_says_and_final_trials_are_no
     assert expected_epochs(study) == 2 + 2 / 2 + 4 / 4
     assert {asha._max_t for asha in StopPerCell(study).ashas.values()} == {8}
     plan = {cell.label: cell for cell in plan_cells(study)}["triplet/fixed_validation"]
-    assert plan.epochs == (8 * 4 + 3 * 16, 8 * 8 + 3 * 16)
+    assert plan.epochs == (8 + 7 * 4 + 3 * 16, 8 * 8 + 3 * 16)
     view = View(study, Console(file=io.StringIO()))
-    assert view.left == 4 * (8 * 4 + 3 * 16) + 4 * 3 * 16
+    assert view.left == 4 * (8 + 7 * 4 + 3 * 16) + 4 * 3 * 16
 
 
 @pytest.mark.parametrize(("strategy", "trials"), [("hyperopt", 8), ("random", 8), ("grid", 11 * 50 * 50 * 11), ("coordinate", 122)])

@@ -12,6 +12,7 @@ from study.costs import START_UP, disk, estimate, trial_seconds
 from study.pace import Pace
 from study.planning import plan_cells
 from study.presets import PRESETS, quickstart
+from study.recorder import KEEPS
 from tests.conftest import MakeConfig
 from trainables.contract import Cell
 
@@ -73,7 +74,7 @@ def test_seconds_are_steps_scored_images_and_test_images(config: MakeConfig) -> 
     assert trial_seconds(study, plan_cells(study), {}) == pytest.approx((4 * (3 * (7 + 0.6) + 2.4),) * 2)
 
 
-def test_disk_is_states_chosen_weights_queries_and_kept_embeddings(config: MakeConfig) -> None:
+def test_disk_is_what_final_trials_leave_in_mlflow_and_the_checkpoints_of_running_trials(config: MakeConfig) -> None:
     changes: dict[str, Any] = {"losses": ["triplet"], "protocols": ["fixed_validation"], "search_trials": 3, "reproductions": 2}
     sizes = {
         keep: disk(study, plan_cells(study), slots=2)
@@ -81,21 +82,25 @@ def test_disk_is_states_chosen_weights_queries_and_kept_embeddings(config: MakeC
         if (study := config(**changes, keep_embeddings=keep))
     }
     loss = 8 * 40 * 16 // (100 * 64)  # what its miner counts
-    state = 4 * NETWORK + 3 * loss
-    # Two search trials run at a time, and their states go with them; final trials leave theirs.
-    assert sizes["none"] == 2 * state + 2 * (state + 2 * (NETWORK + 40 * 2400))
-    embeddings = 2 * 2 * 4800 * (16 + 9 * 64)  # half precision, beside the trial and in MLflow
-    assert sizes["first"] == sizes["none"] + embeddings
-    assert sizes["all"] == sizes["none"] + 2 * embeddings
+    state, files = 4 * NETWORK + 3 * loss, NETWORK + 40 * 2400  # chosen weights and a row per query
+    # Two final trials leave their files in MLflow; two trials run at a time, of which a third checkpoint is written before the first goes.
+    assert sizes["none"] == 2 * files + 2 * ((KEEPS + 1) * state + files)
+    embeddings = 2 * 4800 * (16 + 9 * 64)  # half precision
+    assert sizes["first"] == sizes["none"] + embeddings + 2 * embeddings
+    assert sizes["all"] == sizes["none"] + 2 * embeddings + 2 * embeddings
     study = config(**changes, keep_embeddings="none", keep_checkpoints=True)
     assert disk(study, plan_cells(study), slots=2) == sizes["none"] + 3 * state
 
 
 def test_folds_multiply_what_is_left(config: MakeConfig) -> None:
     one, four = (config(losses=["triplet"], protocols=[name], strategy="fixed") for name in ("fixed_validation", "k_fold:4"))
-    assert (
-        disk(four, plan_cells(four), slots=2) == 4 * disk(one, plan_cells(one), slots=2) + 2 * 2 * 40 * 2400
-    )  # and the queries of all four as one
+    joined = (2 + 2) * 40 * 2400  # and the queries of all four as one, of two final trials and while two run
+    assert disk(four, plan_cells(four), slots=2) == 4 * disk(one, plan_cells(one), slots=2) + joined
+
+
+def test_a_study_needs_no_more_room_for_running_trials_than_it_has_trials(config: MakeConfig) -> None:
+    study = config(losses=["triplet"], protocols=["default"], reproductions=1)
+    assert disk(study, plan_cells(study), slots=64) == disk(study, plan_cells(study), slots=1)
 
 
 def test_without_data_time_is_unknown_and_disk_is_not() -> None:
@@ -104,5 +109,5 @@ def test_without_data_time_is_unknown_and_disk_is_not() -> None:
     assert found["seconds"] is None
     assert found["accelerator_hours"] is None
     assert "not here yet" in found["unknown"]
-    # Every run keeps 64 + 512 numbers of every image, twice: 16,185 of Cars, 11,788 of CUB.
-    assert found["disk_bytes"] > 4 * 2 * 2 * (64 + 512) * (16_185 + 11_788)
+    # Every run keeps 64 + 512 numbers of every image: 16,185 of Cars, 11,788 of CUB.
+    assert found["disk_bytes"] > 4 * 2 * (64 + 512) * (16_185 + 11_788)

@@ -65,3 +65,12 @@ def test_the_live_table_shows_every_cell_and_ends_with_nothing_left(config: Make
 @pytest.mark.parametrize(("seconds", "text"), [(0, "00:00"), (61.4, "01:01"), (3599.6, "1:00:00"), (90_061, "25:01:01")])
 def test_long_studies_show_hours(seconds: float, text: str) -> None:
     assert _clock(seconds) == text
+
+
+def test_what_earlier_drivers_did_is_no_longer_expected(config: MakeConfig) -> None:
+    study = config(losses=["triplet"], protocols=["fixed_validation"], epochs=8, grace=2, reduction=2, search_trials=8)
+    view, (cell,) = View(study, Console(file=io.StringIO())), study.cells()
+    assert view.left == 8 + 7 * 4 + 2 * 8  # the published setting is never stopped
+    spec = study.spec(cell, "search", 0, study.published(cell.loss))
+    view.took_up((spec, {"key": f"{cell}/search-{number}", "epoch": 2, "score": 0.1}) for number in (0, 1))
+    assert view.left == 6 * 4 + 2 * 8

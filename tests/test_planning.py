@@ -10,9 +10,16 @@ def test_trials_and_epochs_are_counted(config: MakeConfig) -> None:
     cells = {cell.label: cell for cell in plan_cells(config(search_trials=8, reproductions=3, epochs=8, grace=2, reduction=2))}
     searched, default = cells["triplet/fixed_validation"], cells["triplet/default"]
     assert (searched.search_trials, searched.final_trials) == (8, 3)
-    assert searched.epochs == searched.model_epochs == (8 * 4 + 3 * 8, 8 * 8 + 3 * 8)
+    assert searched.epochs == searched.model_epochs == (8 + 7 * 4 + 3 * 8, 8 * 8 + 3 * 8)  # the published setting is never stopped
     assert (default.search_trials, default.final_trials, default.epochs) == (0, 3, (24, 24))
     assert (searched.rule, default.rule) == ("selected-on-validation", "best-on-test")
+
+
+def test_rungs_are_those_of_a_search(config: MakeConfig) -> None:
+    study = config(epochs=8, grace=2, reduction=2)
+    assert totals(study, plan_cells(study))["rungs"] == [2, 4]
+    study = config(epochs=8, grace=2, reduction=2, protocols=["default"])
+    assert totals(study, plan_cells(study))["rungs"] == []
 
 
 def test_the_models_of_folds_are_counted_and_a_refit_has_one(config: MakeConfig) -> None:

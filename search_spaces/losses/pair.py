@@ -109,7 +109,8 @@ MARGIN = LossSpace(
     network="ResNet50",
     size=128,
     note="2.23 prints a cosine and I in {0, 1}, which makes the negative term constant; this is the paper's distance with I in {-1, 1}. "
-    "beta is not decayed: the reality check had to repeat its runs for that. The thesis's code does not learn beta.",
+    "beta is not decayed: the reality check had to repeat its runs for that. The thesis's code does not learn beta. "
+    "Batches are balanced (our choice: the thesis seems to draw them at random, where almost no positive could be drawn).",
 )  # fmt: skip
 
 MARGIN_PER_CLASS = LossSpace(
@@ -191,7 +192,8 @@ LIFTED_STRUCTURE = LossSpace(
     size=64,
     note="2.21 is printed as a sum. Table 5 says hard mining: the paper adds each pair's hardest neighbours to the batch, the thesis's "
     "code is a third formula with its own mining. Where an anchor has no equal pair the library adds its negatives alone; "
-    "2.21 has log 0 there, so we leave it out.",
+    "2.21 has log 0 there, so we leave it out. "
+    "Batches are balanced (our choice: the thesis seems to draw them at random, where almost no anchor has an equal pair).",
 )  # fmt: skip
 
 CIRCLE = LossSpace(

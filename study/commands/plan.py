@@ -37,7 +37,7 @@ def plan(source: Source, sets: Sets = [], smoke: Smoke = False, name: Name = Non
 
     console = Console(highlight=False)
     _print_cells(console, cells)
-    stopping = f"; early stopping at epochs {found['rungs']}" if found["search_trials"] and found["rungs"] else ""
+    stopping = f"; early stopping at epochs {found['rungs']}" if found["rungs"] else ""
     models = f" ({_span(found['model_epochs'])} of single models)" if found["model_epochs"] != found["epochs"] else ""
     console.print(
         f"\n{found['cells']:,} cells, {found['search_trials']:,} search trials, {found['final_trials']:,} final trials, "
@@ -85,5 +85,5 @@ def _size(count: int) -> str:
     return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
 
 
-def _span(pair: Sequence[int]) -> str:
-    return f"{pair[0]:,}" if pair[0] == pair[1] else f"{pair[0]:,} to {pair[1]:,}"
+def _span(pair: Sequence[float]) -> str:
+    return f"{pair[0]:,.0f}" if pair[0] == pair[1] else f"{pair[0]:,.0f} to {pair[1]:,.0f}"

@@ -44,7 +44,8 @@ def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     named = values.get("settings") or {}
     losses = [loss if loss in named else untagged(str(loss)) for loss in _several(values.get("losses", ()))]
-    protocols = [f"k_fold:{SMOKE['folds']}" if str(name).startswith("k_fold:") else name for name in _several(values.get("protocols", ()))]
+    folds = f"k_fold:{SMOKE['folds']}"
+    protocols = [folds if str(name).partition(":")[0] == "k_fold" else name for name in _several(values.get("protocols", ()))]
     axes = {"losses": list(dict.fromkeys(losses)), "protocols": list(dict.fromkeys(protocols))}
     few = len(axes["losses"]) * len(axes["protocols"]) <= FEW
     own = values.get("reproductions")

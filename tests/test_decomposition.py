@@ -120,9 +120,9 @@ def test_a_table_in_markdown_has_as_many_cells_in_every_line(found: list[Ranking
 
 def test_the_csv_is_there_only_with_numbers(tmp_path: Path, found: list[Ranking]) -> None:
     from analysis.report import write_report
+    from analysis.tables.catalogue import Study
 
-    rows = rows_of(everything())
-    write_report(rows, found, folder=tmp_path, config_yaml="name: made")
+    write_report(Study(rows_of(everything())), folder=tmp_path, config_yaml="name: made")
     assert len(pd.read_csv(tmp_path / "decomposition.csv")) == len(decomposition_frame(found))
-    write_report(rows, [], folder=tmp_path, config_yaml="name: made")
+    write_report(Study(rows_of([final("triplet", RATIO, "final", 1)])), folder=tmp_path, config_yaml="name: made")
     assert not (tmp_path / "decomposition.csv").exists()

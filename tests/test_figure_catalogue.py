@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from made import RATIO, Made, empty, everything, one_row, partly_failed, rows_of
 from made_maps import spec_of, write_kept
@@ -21,7 +22,19 @@ from analysis.tables.catalogue import Study
 from analysis.tracking import StudyRows
 from study.config import StudyConfig
 
-STUDIES = {"empty": empty, "one row": one_row, "partly failed": partly_failed, "everything": lambda: rows_of(everything())}
+
+def measured(rows: StudyRows) -> StudyRows:
+    """With the test metrics that final trials log."""
+    finished = rows.trials["status"] == "FINISHED"
+    return replace(rows, trials=rows.trials.assign(**{"test/recall_at_1": np.where(finished, 0.4, np.nan)}))
+
+
+STUDIES = {
+    "empty": empty,
+    "one row": one_row,
+    "partly failed": lambda: measured(partly_failed()),
+    "everything": lambda: measured(rows_of(everything())),
+}
 WITH_MAPS = {*MAPS, "umap"}
 NEEDS_MORE = {
     "recall_by_size",

@@ -12,7 +12,7 @@ import pytest
 from made import RATIO, Made, empty, everything, one_row, partly_failed, rows_of
 from made_maps import spec_of, write_kept
 from PIL import Image
-from test_figure_family import overlaps
+from test_figure_family import overlaps, words
 
 from analysis.figures.catalogue import FIGURES, OF_SCORES, Source, draw
 from analysis.figures.toys import toy_embeddings
@@ -89,7 +89,7 @@ def test_a_figure_of_scores_is_one_of_a_paper() -> None:
 
 def test_the_critical_difference_of_the_thesis_is_over_its_twelve_settings_and_says_its_caveat() -> None:
     (picture,) = published_figure("thesis", "critical_difference")
-    shown = " ".join(picture.drawing.inline().split())
+    shown = " ".join(words(picture.drawing))
     assert "over 12 cells" in shown
     assert "8.58" in shown  # triplet, printed as 8.85
     assert "cells that share a dataset are not independent" in shown

@@ -60,6 +60,7 @@ EARLY = (
 )
 EARLY += "addEventListener('securitypolicyviolation', (e) => probeErrors.push(e.violatedDirective + ' ' + e.blockedURI));</script>"
 
+pytestmark = pytest.mark.timeout(900)  # a whole page with its maps
 in_a_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 
 

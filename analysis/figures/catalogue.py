@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -180,7 +180,8 @@ def _map(name: str, losses: int = 1) -> Callable[[Source], list[Picture]]:
         models = [kept for loss in first if (kept := kept_of(rows, place.trained(rows.finals), loss))]
         if len(models) == losses:
             make, caption = MAPS[name]
-            yield make(models, source.cache), caption
+            if drawing := make(models, source.cache):
+                yield replace(drawing, name=f"{drawing.name}-{_stem(place)}"), caption
 
     return _by_place(draw, most=PLACES_WITH_MAPS)
 

@@ -1,4 +1,4 @@
-"""A study's page with everything on it: the report, every table that has rows, and the fairness check; kept in MLflow, too."""
+"""A study's page, written and kept in MLflow with every figure and table on it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from pathlib import Path
 
 from analysis.report import write_report
 from analysis.tables import Ranking
-from analysis.tables.catalogue import TABLES, Study, make_table
-from analysis.tables.writers import as_html
+from analysis.tables.catalogue import Study
 from analysis.tracking import StudyRows, keep_files
-
-SHOWN = ("ranking", "beside", "decomposition", "default_vs_validation")  # the page has its own place for these
-KEPT = ("report.html", "*.csv", "*.md", "figures/*.svg")
 
 
 def write_page(rows: StudyRows, *, folder: Path, config_yaml: str, uri: str, maps: bool = True) -> tuple[Path, list[Ranking]]:
@@ -20,11 +16,6 @@ def write_page(rows: StudyRows, *, folder: Path, config_yaml: str, uri: str, map
     maps: embedding maps, too, which take a while the first time.
     """
     study = Study(rows)
-    made = {name: make_table(name, study) for name in TABLES if name not in SHOWN}
-    tables = [(name.replace("_", " "), as_html(table)) for name, table in made.items() if table.rows]
-    found = study.rankings
-    page = write_report(
-        rows, found, folder=folder, config_yaml=config_yaml, tables=tables, fairness=study.fairness, uri=uri if maps else None
-    )
-    keep_files(uri, rows.name, [path for pattern in KEPT for path in sorted(folder.glob(pattern))], below=folder)
-    return page, found
+    written = write_report(study, folder=folder, config_yaml=config_yaml, maps=maps)
+    keep_files(uri, rows.name, written, below=folder)
+    return written[0], study.rankings

@@ -2,7 +2,7 @@
 "use strict";
 
 function sortKey(cell) {
-  const text = (cell.dataset.sort || cell.textContent).trim().replace(/[−–]/g, "-").replace(/,/g, "");
+  const text = (cell.dataset.value || cell.textContent).trim().replace(/[−–]/g, "-").replace(/,/g, "");
   const number = text.match(/^[+-]?\d*\.?\d+(e[+-]?\d+)?/i);
   return number ? parseFloat(number[0]) : text === "-" || text === "" ? null : text.toLowerCase();
 }

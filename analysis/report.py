@@ -1,126 +1,78 @@
-"""The report: one self-contained HTML page per study; its figures as files, and CSV and Markdown of its ranking beside it."""
+"""The report: one self-contained HTML page per study; its figures and tables as files beside it."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import jinja2
 import pandas as pd
 import yaml
 
-from analysis import figures
 from analysis.answer import answer
 from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_frame, ranking_markdown
-from analysis.figures import Drawing
+from analysis.figures import metric_label
+from analysis.figures.catalogue import Picture, Source, draw
 from analysis.places import Place, places
 from analysis.readings import audited
 from analysis.tables import HONEST, METRICS, Ranking
-from analysis.tracking import StudyRows, redact
-from search_spaces import Value, text
-from trainables.contract import PEEKING, PUBLISHED, Rule
+from analysis.tables.catalogue import TABLES, Study, make_table
+from analysis.tables.writers import as_csv, as_html
+from analysis.tracking import redact
+from trainables.contract import PEEKING, Rule
 
-FIGURES, MAPS = "figures", "maps"  # folders beside the page: every figure as SVG and PNG; places on maps, which take a while to find
-PLACES_WITH_MAPS = 3  # the first ones of a page, so that it can be mailed
-OUTCOMES = ("finished", "stopped early", "diverged", "out of memory", "failed", "unfinished")
-
-
-@dataclass(frozen=True)
-class Searched:
-    """What the search of one loss tried and chose. Scores are on the held-out classes, or starred."""
-
-    loss: str
-    parameters: list[tuple[str, str, str]]  # name, published, chosen
-    published_score: str
-    best_score: str
-    outcomes: dict[str, int]
-    kept: bool  # the chosen setting is the published one
+FOLDER, CACHE = "figures", "maps"  # beside the page: every figure as SVG and PNG; places on maps, which take a while to find
+OWN_PLACE = ("ranking", "beside", "decomposition", "default_vs_validation", "compute")  # tables that are not among the others on the page
+OWN_FILE = ("ranking", "beside", "decomposition")  # tables that have a file beside the page
+# Where figures stand on the page. umap and toy_embeddings are drawn when they are asked for.
+OF_A_PLACE = ("differences", "curves", "search", "parallel_coordinates", "slices", "importance", "validation_against_test")
+OF_THE_STUDY = ("recall_by_loss", "recall_by_size", "recall_by_backbone", "recall_by_dataset", "critical_difference", "improvement_by_year")
+MAPS = ("same_vs_different", "joint_map", "yoked_map", "yoked_models", "gallery")
 
 
 @dataclass(frozen=True)
 class Section:
-    """One dataset, backbone, embedding size and honest protocol on the page."""
+    """One dataset, backbone, embedding size and honest protocol on the page. pictures: by the name of the figure."""
 
     title: str
     ranking: Ranking | None
     parts: Decomposition | None
     answer: list[str]
     unfinished: list[str]
-    searched: list[Searched]
-    differences: Drawing | None
-    curves: Drawing | None
-    search: Drawing | None
-    peeking_search: Drawing | None
-    settings: list[Drawing]
-    transfer: Drawing | None
-    maps: list[tuple[Drawing, str]]  # with captions
+    searched: bool
+    pictures: dict[str, list[Picture]]
     default_in: str  # the section that has the default setup's curves and search, if it is another
 
-    def outcomes(self) -> list[str]:
-        """How search trials ended here."""
-        return [name for name in OUTCOMES if any(found.outcomes[name] for found in self.searched)]
 
-    def drawings(self) -> Iterator[Drawing]:
-        own = [
-            self.differences,
-            self.curves,
-            self.search,
-            self.peeking_search,
-            *self.settings,
-            self.transfer,
-            *(one for one, _ in self.maps),
-        ]
-        yield from (drawing for drawing in own if drawing)
+def write_report(study: Study, *, folder: Path, config_yaml: str, maps: bool = False) -> list[Path]:
+    """Write report.html, figures/, tables/, ranking.md and the CSV files into the folder; all of them, the page first.
 
-
-def write_report(
-    rows: StudyRows,
-    found: Sequence[Ranking],
-    *,
-    folder: Path,
-    config_yaml: str,
-    tables: Sequence[tuple[str, str]] = (),
-    fairness: Sequence[str] = (),
-    drawings: Sequence[tuple[Drawing, str]] = (),
-    uri: str | None = None,
-) -> Path:
-    """Write report.html, figures/, ranking.md and the CSV files into the folder; the path of the page.
-
-    tables: more tables for the page, as (title, HTML). fairness: what differs between the rows compared, a sentence each.
-    drawings: more figures with their captions, of the whole study.
-    uri: the store that holds the trials' kept embeddings; without it the page has no maps.
+    maps: embedding maps, too, which take a while the first time.
     """
-    study, trials, curves = rows.name, rows.trials, rows.curves
-    metric = (yaml.safe_load(config_yaml) or {}).get("select_metric", METRICS[0])
-    sections: list[Section] = []
-    first: dict[tuple[str, str, int], str] = {}  # the section in which the default setup's curves stand, which several are joined by
-    for place in places(trials):
-        title = first.setdefault((place.dataset, place.backbone, place.embedding_size), place.title)
-        mine = (place.dataset, place.backbone, place.embedding_size, place.protocol)
-        ranking = next((r for r in found if (r.dataset, r.backbone, r.embedding_size, r.protocol) == mine), None)
-        maps = _maps(uri, place.trained(rows.finals), ranking, folder / MAPS) if uri and len(sections) < PLACES_WITH_MAPS else []
-        shown_in = "" if title == place.title else title
-        sections.append(_section(place, trials, curves, ranking=ranking, metric=metric, maps=maps, default_in=shown_in))
-    effects = _effects(rows.finals)
+    config = yaml.safe_load(config_yaml) or {}
+    source = Source(study, config.get("select_metric", METRICS[0]), cache=folder / CACHE)
+    trials, found = study.rows.trials, study.rankings
+    drawn = {name: draw(name, source) for name in (*OF_A_PLACE, *OF_THE_STUDY, *(MAPS if maps else ()))}
+    made = {name: table for name in TABLES if (table := make_table(name, study)).rows}
     page = _template().render(
-        study=study,
-        sections=sections,
-        effects=effects,
-        tables=tables,
-        fairness=fairness,
-        drawings=drawings,
+        study=study.rows.name,
+        sections=[_section(source, place, drawn) for place in places(trials)],
+        across=[picture for name in OF_THE_STUDY for picture in drawn[name]],
+        map_names=MAPS,
+        maps_left=not maps and config.get("keep_embeddings") != "none" and bool(found),
+        tables={name: as_html(table) for name, table in made.items() if name not in OWN_PLACE},
+        compute=as_html(made["compute"]) if "compute" in made else "",
+        fairness=study.fairness,
+        unequal=any("not equal" in sentence for sentence in study.fairness),
         script=_script(),
         script_hash=base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode(),
-        metrics={name: figures.metric_label(name) for name in METRICS},
-        selected_by=figures.metric_label(metric),
-        compute=_compute(trials, curves),
+        metrics={name: metric_label(name) for name in METRICS},
         when=_when(trials),
         origin={tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials},
         steps=STEPS,
@@ -129,15 +81,17 @@ def write_report(
         # An address may carry a password, and a page is made to be passed on.
         config=redact(config_yaml),
     )
-    (folder / "ranking.csv").write_text(ranking_frame(found).to_csv(index=False))
-    (folder / "beside.csv").write_text(beside_frame(found).to_csv(index=False))
-    _write_or_remove(folder / "decomposition.csv", decomposition_frame(found))
-    (folder / "ranking.md").write_text(ranking_markdown(found))
-    for drawing in [*(one for section in sections for one in section.drawings()), *effects, *(one for one, _ in drawings)]:
-        drawing.save(folder / FIGURES)
-    target = folder / "report.html"
-    target.write_text(page, encoding="utf-8")
-    return target
+    texts = {"report.html": page, "ranking.csv": ranking_frame(found).to_csv(index=False)}
+    texts |= {"beside.csv": beside_frame(found).to_csv(index=False), "ranking.md": ranking_markdown(found)}
+    texts |= {f"tables/{name}.csv": as_csv(table) for name, table in made.items() if name not in OWN_FILE}
+    (folder / "decomposition.csv").unlink(missing_ok=True)  # no file says more than none with a header only
+    if len(parts := decomposition_frame(found)):
+        texts["decomposition.csv"] = parts.to_csv(index=False)
+    (folder / "tables").mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    pictures = [picture for each in drawn.values() for picture in each]
+    return [*(folder / name for name in texts), *(path for picture in pictures for path in picture.drawing.save(folder / FOLDER))]
 
 
 def _template() -> jinja2.Template:
@@ -150,46 +104,13 @@ def _script() -> str:
     return files("analysis").joinpath("report.js").read_text(encoding="utf-8")
 
 
-def _maps(uri: str, finals: pd.DataFrame, ranking: Ranking | None, cache: Path) -> list[tuple[Drawing, str]]:
-    """Of the first loss of the ranking, if a trial of it kept its embeddings."""
-    if not ranking or not ranking.rows:
-        return []
-    from analysis.maps.pictures import kept_of, pictures  # torch and numba: seconds
-
-    kept = kept_of(uri, finals, ranking.rows[0].loss)
-    return pictures(kept, cache=cache) if kept else []
-
-
-def _effects(finals: pd.DataFrame) -> list[Drawing]:
-    """What embedding size, backbone and dataset change, where a study has several."""
-    frame = figures.recall_frame(finals)
-    found = [figures.recall_by(frame, axis) for axis in ("embedding_size", "backbone", "dataset") if frame[axis].nunique() > 1]
-    return [drawing for drawing in found if drawing]
-
-
-def _write_or_remove(path: Path, frame: pd.DataFrame) -> None:
-    """No file says more than none with a header only."""
-    path.unlink(missing_ok=True)
-    if len(frame):
-        path.write_text(frame.to_csv(index=False))
-
-
 def _marked(counts: dict[str, int]) -> list[str]:
     return [f"{count:,} {rule}{'*' if rule == PEEKING else ''}" for rule, count in counts.items()]
 
 
-def _section(
-    place: Place,
-    trials: pd.DataFrame,
-    curves: pd.DataFrame,
-    *,
-    ranking: Ranking | None,
-    metric: str,
-    maps: list[tuple[Drawing, str]],
-    default_in: str,
-) -> Section:
+def _section(source: Source, place: Place, drawn: dict[str, list[Picture]]) -> Section:
+    trials, ranking, first = source.trials, source.ranking(place), source.first(place)
     trained = place.trained(trials)
-    shown = trained[~trained["peeks"]] if default_in else trained
     searched = trained[trained["phase"] == "search"]
     mine = pd.concat([trained, place.untrained(trials)])
     stuck = mine[mine["status"] != "FINISHED"]
@@ -199,63 +120,10 @@ def _section(
         parts=decomposition(ranking) if ranking else None,
         answer=answer(ranking, tuned=not searched["peeks"].all()),
         unfinished=[f"{row['loss']}, {row['protocol']}, {row['trial']}: {row['status'].lower()}" for _, row in stuck.iterrows()],
-        searched=[found for _, cell in shown.groupby(["peeks", "loss"]) if (found := _searched(cell))],
-        differences=figures.differences(ranking) if ranking else None,
-        curves=figures.learning_curves(shown, curves, metric),
-        search=figures.search(shown),
-        peeking_search=figures.search(shown, peeks=True),
-        settings=[drawing for draw in (figures.parallel_coordinates, figures.slices) if (drawing := draw(trained))],
-        transfer=figures.validation_against_test(trained[trained["status"] == "FINISHED"]),
-        maps=maps,
-        default_in=default_in if trained["peeks"].any() else "",
+        searched=bool((~searched["peeks"]).any()),
+        pictures={name: [picture for picture in each if picture.place == place.title] for name, each in drawn.items()},
+        default_in=first.title if first != place and trained["peeks"].any() else "",
     )
-
-
-def _searched(cell: pd.DataFrame) -> Searched | None:
-    tried, final = cell[cell["role"] == "search"], cell[cell["role"] == "final"]
-    if tried.empty:
-        return None
-    scores = tried.reindex(columns=["trial", "select/best"]).set_index("trial")["select/best"].astype(float)
-    first: dict[str, Value] = next(iter(tried.loc[tried["trial"] == PUBLISHED, "setting"]), {})
-    chosen: dict[str, Value] = next(iter(final["setting"]), {})
-    values = [(name, _written(first.get(name)), _written(chosen.get(name))) for name in {**first, **chosen}]
-    ended = [_outcome(row) for _, row in tried.iterrows()]
-    loss, star = str(cell["loss"].iloc[0]), "*" if cell["peeks"].iloc[0] else ""
-    return Searched(
-        loss=f"{loss}, default*" if star else loss,
-        parameters=values,
-        published_score=_short(scores.get(PUBLISHED), ".1%") + star,
-        best_score=_short(scores.max(), ".1%") + star,
-        outcomes={name: ended.count(name) for name in OUTCOMES},
-        kept=bool(chosen) and first == chosen,
-    )
-
-
-def _outcome(row: pd.Series[Any]) -> str:
-    known = row.get("outcome")
-    return known if known in OUTCOMES else "failed" if row["status"] == "FAILED" else "unfinished"
-
-
-def _written(value: Value | None) -> str:
-    return "–" if value is None else text(value)
-
-
-def _short(value: float | None, form: str = ".3g") -> str:
-    return "–" if value is None or pd.isna(value) else format(value, form)
-
-
-def _compute(trials: pd.DataFrame, curves: pd.DataFrame) -> list[tuple[str, int, int, str]]:
-    """What, trials, epochs, and the time for which they held a slot."""
-    if trials.empty:
-        return []
-    epochs = curves[curves["metric"] == "seconds"].groupby("run_id")["epoch"].nunique()
-    spent = trials.assign(
-        what=trials["role"].where(trials["rule"] != "untrained", "baseline"),
-        epochs=trials["run_id"].map(epochs).fillna(0),
-        seconds=(trials["end"] - trials["start"]).astype(float).fillna(0) / 1000,
-    )
-    parts = [(str(what), part) for what, part in spent.groupby("what", sort=False)]
-    return [(what, len(part), int(part["epochs"].sum()), _time(part["seconds"].sum())) for what, part in [*parts, ("all", spent)]]
 
 
 def _time(seconds: float) -> str:

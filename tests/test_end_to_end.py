@@ -11,6 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from test_notebooks import NOTEBOOKS
+from test_notebooks import run as run_notebook
 
 from analysis.tables import rankings
 from analysis.tracking import StudyRows, open_store, read_study
@@ -171,3 +173,7 @@ def test_report_gives_the_same_numbers_as_json(folder: Path, rows: StudyRows) ->
     (ranking,) = rankings(rows)
     text = json.dumps(json.loads(shown.stdout))
     assert all(str(row.validation["recall_at_1"].value) in text for row in ranking.rows)
+
+
+def test_a_notebook_runs_on_the_study_and_draws_its_maps(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "<svg" in run_notebook(next(path for path in NOTEBOOKS if path.stem == "embedding_maps"), uri, monkeypatch, study=NAME)

@@ -10,12 +10,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from made import everything, rows_of
+from made import FOLDS, RATIO, everything, rows_of, share
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
+from stores import write_study
 
 from analysis import figures
 from analysis.figures import Drawing
@@ -23,10 +24,13 @@ from analysis.figures.gallery import Found, Line
 from analysis.figures.ranks import maximal, within
 from analysis.figures.settings import Scale
 from analysis.figures.toys import toy_scores, toys
-from analysis.figures.years import relative_improvement
 from analysis.maps.nearest import Nearest
 from analysis.tables import rankings
-from analysis.tracking import StudyRows
+from analysis.tables.improvement import improvement
+from analysis.tables.scores import frame as scores_frame
+from analysis.tables.scores import scores
+from analysis.tables.table import Cell
+from analysis.tracking import StudyRows, read_study
 
 # Thesis table 11, as totals over its 12 settings.
 TOTALS = {
@@ -40,9 +44,9 @@ OF_A_STUDY: dict[str, Callable[[StudyRows], Drawing | None]] = {
     "search": lambda rows: figures.search(rows.trials),
     "parallel_coordinates": lambda rows: figures.parallel_coordinates(rows.trials),
     "slices": lambda rows: figures.slices(rows.trials),
-    "recall_by_loss": lambda rows: figures.recall_by_loss(figures.recall_frame(rows.finals)),
-    "recall_by_size": lambda rows: figures.recall_by(figures.recall_frame(rows.finals), "embedding_size"),
-    "recall_by_backbone": lambda rows: figures.recall_by(figures.recall_frame(rows.finals), "backbone"),
+    "recall_by_loss": lambda rows: figures.recall_by_loss(figures.recall_frame(scores(rows))),
+    "recall_by_size": lambda rows: figures.recall_by(figures.recall_frame(scores(rows)), "embedding_size"),
+    "recall_by_backbone": lambda rows: figures.recall_by(figures.recall_frame(scores(rows)), "backbone"),
     "validation_against_test": lambda rows: figures.validation_against_test(rows.finals),
     "differences": lambda rows: next((figures.differences(one) for one in rankings(rows)), None),
 }
@@ -74,15 +78,28 @@ def an_importance(count: int) -> Drawing | None:
     return figures.importance(pd.DataFrame({"loss": "triplet", "parameter": [f"name_of_{i}" for i in range(count)], "importance": 0.5}))
 
 
-def improvement(count: int) -> Drawing | None:
-    frame = pd.DataFrame({"source": "s", "loss": [*TOTALS][:count], "year": [2010 + i for i in range(count)], "value": 50.0})
-    return figures.improvement_by_year(frame, "proxy_anchor")
+def of_losses(values: dict[str, float], **about: str) -> list[dict[str, object]]:
+    """Scores of a place; all honest."""
+    place = {
+        "dataset": "cub200",
+        "backbone": "bn_inception",
+        "embedding_size": 128,
+        "protocol": "k_fold:4",
+        "setup": "validation",
+        "what": "",
+    }
+    return [{**place, **about, "loss": loss, "metric": "recall_at_1", "cell": Cell(value / 100)} for loss, value in values.items()]
+
+
+def by_year(count: int) -> Drawing | None:
+    names = ["contrastive", *(name for name in TOTALS if name != "contrastive")]
+    return figures.improvement_by_year(improvement(scores_frame(of_losses(dict.fromkeys(names[:count], 50.0)))))
 
 
 OF_PLAIN_DATA: dict[str, Callable[[int], Drawing | None]] = {
     "critical_difference": lambda n: figures.critical_difference(dict(list(MEAN_RANKS.items())[:n]), 3.91, caveat="One dataset."),
     "importance": an_importance,
-    "improvement_by_year": improvement,
+    "improvement_by_year": by_year,
     "joint_map": a_map,
     "yoked_map": a_yoked,
     "same_vs_different": lambda n: figures.same_vs_different({("fc", "train"): a_nearest(n), ("fc", "test"): a_nearest(n)}, name="x"),
@@ -196,8 +213,7 @@ def test_the_first_colours_differ_in_grey():
 
 def test_recalls_stand_in_the_order_of_years_with_their_numbers():
     values = {"proxy_anchor": 66.72, "contrastive": 62.58, "triplet": 60.50}
-    rows = [("cub200", "resnet50", 128, loss, "recall_at_1", value) for loss, value in values.items()]
-    frame = pd.DataFrame(rows, columns=["dataset", "backbone", "embedding_size", "loss", "metric", "value"])
+    frame = figures.recall_frame(scores_frame(of_losses(values)))
     shown = words(figures.recall_by_loss(frame))
     assert [word for word in shown if word in values] == ["contrastive", "triplet", "proxy_anchor"]
     assert {"62.6", "60.5", "66.7"} <= set(shown)
@@ -206,14 +222,27 @@ def test_recalls_stand_in_the_order_of_years_with_their_numbers():
         figures.recall_by(frame, "loss")
 
 
-def test_recalls_of_a_study_are_means_over_seeds_and_never_peek():
-    rows = full()
-    trials = rows.trials.copy()
-    trials.loc[trials["peeks"], "test/recall_at_1"] = 0.9
-    trials.loc[(trials["loss"] == "triplet") & (trials["seed"] == 1), "test/recall_at_1"] = 0.6
-    frame = figures.recall_frame(trials[trials["role"] == "final"]).set_index(["loss", "metric"])["value"]
-    assert frame["contrastive", "recall_at_1"] == pytest.approx(40)
-    assert frame["triplet", "recall_at_1"] == pytest.approx(50)
+def test_recalls_of_a_study_are_each_protocols_own_and_never_peek():
+    frame = figures.recall_frame(scores(full())).set_index(["protocol", "loss", "metric"])["value"]
+    assert frame[RATIO, "triplet", "recall_at_1"] == pytest.approx(100 * share(2))
+    assert frame[FOLDS, "triplet", "recall_at_1"] == pytest.approx(100 * share(1, 2))
+    assert "default" not in frame.index.get_level_values("protocol")
+    shown = words(figures.recall_by_loss(figures.recall_frame(scores(full()))))
+    assert {f"sketches, tiny, 16 dimensions, {protocol}" for protocol in (RATIO, FOLDS)} <= set(shown)
+
+
+def test_recalls_of_a_study_that_only_peeked_are_starred():
+    rows = rows_of([one for one in everything() if one.protocol == "default"])
+    frame = figures.recall_frame(scores(rows))
+    assert frame["peeks"].all()
+    assert "test*, %" in words(figures.recall_by_loss(frame))
+    assert "test Recall@1*, %" in words(figures.recall_by(frame, "backbone"))
+
+
+def test_a_baseline_is_no_loss(tmp_path):
+    rows = read_study(write_study(tmp_path, "with pca", lambda *about: (1.0, 0.25)), "with pca")
+    assert {"pca", "untrained"} <= set(rows.finals["loss"])
+    assert set(figures.recall_frame(scores(rows))["loss"]) == {"triplet", "contrastive"}
 
 
 def test_the_critical_difference_of_the_thesis_does_not_tell_the_first_five_apart():
@@ -227,19 +256,17 @@ def test_the_critical_difference_of_the_thesis_does_not_tell_the_first_five_apar
     assert "critical difference 3.91" in shown
 
 
-def test_improvement_is_relative_to_the_same_source():
-    frame = pd.DataFrame(
-        [
-            ("reality", "contrastive", 2006, 59.73),
-            ("reality", "triplet", 2015, 55.76),
-            ("thesis", "contrastive", 2006, 62.58),
-            ("x", "y", 1, 2.0),
-        ],
-        columns=["source", "loss", "year", "value"],
-    )
-    found = relative_improvement(frame, "contrastive")
-    assert found["improvement"].tolist() == pytest.approx([0, -6.65, 0], abs=0.01)
-    assert set(found["source"]) == {"reality", "thesis"}
+def test_improvement_is_drawn_relative_to_the_same_place_and_starred_where_it_peeked():
+    lines = of_losses({"contrastive": 59.73, "triplet": 55.76})
+    peeked = of_losses({"contrastive": 62.58, "triplet": 60.50}, dataset="cars196", protocol="default", setup="default")
+    lines += [{**line, "cell": replace(line["cell"], peeks=True)} for line in peeked]
+    drawing = figures.improvement_by_year(improvement(scores_frame(lines)))
+    assert drawing
+    (axis,) = drawing.figure.axes
+    drawn = {str(line.get_label()): list(line.get_ydata()) for line in axis.get_lines()[1:]}
+    assert drawn["cub200, k_fold:4"] == pytest.approx([0, -6.65], abs=0.01)
+    assert drawn["cars196, default*"] == pytest.approx([0, -3.32], abs=0.01)
+    assert {"contrastive", "2006"} <= set(" ".join(words(drawing)).split())
 
 
 def test_on_the_toys_only_map_at_r_and_r_precision_tell_the_embeddings_apart():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from made_maps import made_kept, spec_of, units, write_kept
 
 from analysis.maps.kept import FC, GAP, read_kept, whole_classes
 from analysis.maps.nearest import nearest, neighbours
-from analysis.maps.pictures import pictures
+from analysis.maps.pictures import joint, yoked
 from analysis.maps.plane import joint_tsne, umap
 from trainables.metrics.retrieval import retrieval
 
@@ -85,15 +87,19 @@ def test_a_map_of_a_few_images_is_one_too(layout, count):
     assert layout(units(1, count)[0]).shape == (count, 2)
 
 
-def test_a_trial_that_kept_its_embeddings_has_all_its_pictures(tmp_path, config, monkeypatch):
-    kept = made_kept(tmp_path, config())
-    monkeypatch.setattr("analysis.maps.pictures.YOKED_POINTS", 60)
-    drawn = pictures(whole_classes(kept, 120), cache=tmp_path / "maps")
-    assert [drawing.name.split("-")[0] for drawing, _ in drawn] == ["similarity", "joint", "yoked", "gallery"]
-    assert len(list((tmp_path / "maps").iterdir())) == 2
-    monkeypatch.setattr("analysis.maps.pictures.joint_tsne", lambda units: pytest.fail("places were kept"))
-    again = pictures(whole_classes(kept, 120), cache=tmp_path / "maps")
-    assert len(again) == 4
+def test_places_on_a_map_are_kept_for_the_embeddings_that_they_were_made_of(tmp_path, config, monkeypatch):
+    kept = whole_classes(made_kept(tmp_path, config()), 120)
+    cache = tmp_path / "maps"
+    assert joint(kept, cache=cache)
+    assert yoked(kept, points=60, cache=cache)
+    assert len(list(cache.iterdir())) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr("analysis.maps.pictures.joint_tsne", lambda units: pytest.fail("places were kept"))
+        assert joint(kept, cache=cache)
+    trained_again = replace(kept, features={name: values[::-1].copy() for name, values in kept.features.items()})
+    assert joint(trained_again, cache=cache)  # the same cell, seed and fold, but other embeddings
+    assert joint(kept.only("test"), cache=cache)  # and other images
+    assert len(list(cache.iterdir())) == 4
 
 
 def test_models_are_yoked_on_the_images_that_all_of_them_kept(tmp_path, config):
@@ -110,8 +116,6 @@ def test_models_are_yoked_on_the_images_that_all_of_them_kept(tmp_path, config):
 
 
 def test_where_the_images_are_others_there_is_no_gallery(tmp_path, config):
-    from dataclasses import replace
-
     from analysis.maps.pictures import shown
 
     kept = made_kept(tmp_path, config())

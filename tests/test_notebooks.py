@@ -45,16 +45,28 @@ def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, made_store, monkeypatch):
+def run(path: Path, store: str, monkeypatch: pytest.MonkeyPatch, study: str = "made") -> str:
+    """All outputs as one text."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    monkeypatch.setenv("FAIRTRIAL_STORE", made_store)
-    monkeypatch.setenv("FAIRTRIAL_STUDY", "made")
+    monkeypatch.setenv("FAIRTRIAL_STORE", store)
+    monkeypatch.setenv("FAIRTRIAL_STUDY", study)
     monkeypatch.setenv("FAIRTRIAL_POINTS", "120")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     book = nbformat.read(path, as_version=4)
     nbclient.NotebookClient(book, timeout=240, kernel_name="python3").execute()
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    assert any("image/svg" in str(cell.outputs) or "<svg" in str(cell.outputs) for cell in code)
     assert len(json.dumps(book)) < 3_000_000
+    return str([cell.outputs for cell in book.cells if cell.cell_type == "code"])
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, made_store, monkeypatch):
+    assert "<svg" in run(path, made_store, monkeypatch)
+
+
+@pytest.mark.timeout(900)
+def test_without_kept_embeddings_the_notebook_of_maps_says_so(tmp_path, monkeypatch):
+    uri = store(tmp_path, [one for one in everything() if one.loss == "triplet" and one.protocol == RATIO])
+    shown = run(ROOT / "analysis" / "notebooks" / "embedding_maps.ipynb", uri, monkeypatch)
+    assert "No final trial of this study kept its embeddings" in shown
+    assert "<svg" not in shown

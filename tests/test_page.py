@@ -1,4 +1,4 @@
-"""The page in a real browser: nothing fails to load, tables sort, figures enlarge, no label lies on another."""
+"""The page as `fairtrial report` writes it, with everything on it and in MLflow; and in a real browser: it loads, sorts and enlarges."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import everything, rows_of
+from made import HONEST, RATIO, everything, rows_of, store
+from made_maps import spec_of, write_kept
 
-from analysis.figures import critical_difference
-from analysis.report import write_report
-from analysis.tables import rankings
-from analysis.tracking import StudyRows
+from analysis.figures.catalogue import FIGURES
+from analysis.page import write_page
+from analysis.report import MAPS
+from analysis.tables.catalogue import TABLES, Study, make_table
+from analysis.tracking import StudyRows, Tracker, TrackingError, keep_files, open_store, read_study
+from study.config import make
+from study.presets import SMOKE, quickstart
 
 BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 # Runs in the page after its own script, and leaves what it saw where --dump-dom shows it.
@@ -23,10 +28,13 @@ PROBE = """
 <script>
 const found = {errors: window.probeErrors, sorted: [], overlaps: [], labels: 0};
 const table = document.querySelector("table.ranking"), heads = [...table.tHead.rows[1].cells];
-const column = () => [...table.tBodies[0].rows].map((row) => row.cells[1].textContent.trim());
+const column = () => [...table.tBodies[0].rows].map((row) => row.cells[2].textContent.trim());
 found.sorted.push(column());
-heads[1].click(); found.sorted.push(column());
-heads[1].click(); found.sorted.push(column());
+heads[2].click(); found.sorted.push(column());
+heads[2].click(); found.sorted.push(column());
+const more = document.querySelector("#retrieval"), last = more.tHead.rows[0].cells.length - 1;
+more.tHead.rows[0].cells[last].click();
+found.values = [...more.tBodies[0].rows].map((row) => row.cells[last].dataset.value).filter(Boolean).map(Number);
 const figure = document.querySelector("figure");
 figure.querySelector("button.zoom").click();
 found.large = figure.classList.contains("large") && figure.getBoundingClientRect().width === innerWidth;
@@ -52,7 +60,8 @@ EARLY = (
 )
 EARLY += "addEventListener('securitypolicyviolation', (e) => probeErrors.push(e.violatedDirective + ' ' + e.blockedURI));</script>"
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+pytestmark = pytest.mark.timeout(900)  # a whole page with its maps
+in_a_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 
 
 def browse(page: Path, *options: str) -> str:
@@ -61,23 +70,87 @@ def browse(page: Path, *options: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("page")
-    rows = rows_of(everything())
-    ranks = critical_difference({"triplet": 1.4, "contrastive": 1.6}, 0.9)
-    assert ranks
-    tables = [("Losses by year", pd.DataFrame({"loss": ["a", "b"], "year": [2020, 2006]}).to_html(index=False))]
-    return write_report(
-        rows,
-        rankings(rows),
-        folder=folder,
-        config_yaml="name: made\n",
-        tables=tables,
-        fairness=["crop: 224 and 227"],
-        drawings=[(ranks, "Ranks of a made study.")],
-    )
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Made embeddings, as a final trial leaves them."""
+    folder = tmp_path_factory.mktemp("kept")
+    return write_kept(folder, spec_of(make(quickstart() | SMOKE | {"studies": str(folder)})), per_class=2)
 
 
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory, kept: tuple[Path, Path]) -> str:
+    """The made study in a real store, with the embeddings of a final trial of each loss."""
+    found = store(tmp_path_factory.mktemp("store"), everything())
+    finals = read_study(found, "made").finals
+    own = finals[(finals["rule"] == HONEST) & (finals["role"] == "final") & (finals["protocol"] == RATIO)]
+    for run in own.drop_duplicates("loss")["run_id"]:
+        for file in kept:
+            open_store(found).log_artifact(run, str(file))
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, uri: str) -> Path:
+    return write_page(read_study(uri, "made"), folder=tmp_path_factory.mktemp("page"), config_yaml="name: made\n", uri=uri)[0]
+
+
+def artifacts(uri: str, study: str) -> set[str]:
+    """Of the study's own run."""
+    client = open_store(uri)
+    experiment = client.get_experiment_by_name(study)
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id], "tags.kind = 'study'")
+    assert run.info.status == "FINISHED"
+    top = client.list_artifacts(run.info.run_id)
+    inner = [file for folder in top if folder.is_dir for file in client.list_artifacts(run.info.run_id, folder.path)]
+    return {file.path for file in [*top, *inner] if not file.is_dir}
+
+
+def test_every_table_with_rows_is_on_the_page_and_beside_it(page, uri):
+    text, study = page.read_text(encoding="utf-8"), Study(read_study(uri, "made"))
+    own = {"ranking": 'class="wide ranking"', "beside": 'class="wide beside"', "decomposition": 'class="wide decomposition"'}
+    own["default_vs_validation"] = "Validation − default*"  # columns of the ranking
+    for name in TABLES:
+        if make_table(name, study).rows:
+            assert own.get(name, f'<table id="{name}"') in text
+            assert any((page.parent / folder / f"{name}.csv").exists() for folder in (".", "tables"))
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_has_maps_and_every_figure_as_vectors_and_pixels(page):
+    text = page.read_text(encoding="utf-8")
+    assert "What triplet puts near and far" in text
+    assert "adds them" not in text
+    names = {path.name for path in (page.parent / "figures").iterdir()}
+    assert {name.rpartition(".")[2] for name in names} == {"svg", "png"}
+    assert len({name.rpartition(".")[0] for name in names}) == len(names) / 2 == text.count("<figure>")
+    assert {name.partition("-")[0] for name in names} >= {"similarity", "joint", "yoked", "gallery", "recall", "improvement"}
+    assert len(MAPS) <= len(FIGURES)
+
+
+def test_mlflow_keeps_the_page_and_every_table_and_figure_of_it(page, uri):
+    written = {path.relative_to(page.parent).as_posix() for path in page.parent.rglob("*") if path.is_file()}
+    assert artifacts(uri, "made") == {
+        name for name in written if not name.startswith("maps/") and name not in ("probed.html", "report.png")
+    }
+
+
+def test_files_are_kept_once_in_one_run_and_the_newest_stand(tmp_path):
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    Tracker(uri, "kept", artifacts=tmp_path / "artifacts")
+    (tmp_path / "tables").mkdir()
+    files = [tmp_path / "report.html", tmp_path / "tables" / "search.csv"]
+    for text in ("old", "new"):
+        for file in files:
+            file.write_text(text)
+        keep_files(uri, "kept", files, below=tmp_path)
+    assert artifacts(uri, "kept") == {"report.html", "tables/search.csv"}
+    assert [path.read_text() for path in (tmp_path / "artifacts").rglob("search.csv")] == ["new"]
+    with pytest.raises(TrackingError, match="cannot keep the page"):
+        keep_files(uri, "no such study", files, below=tmp_path)
+
+
+@in_a_browser
 def test_in_a_browser_nothing_fails_and_tables_sort_and_figures_enlarge(page):
     text = page.read_text(encoding="utf-8")
     policy = re.search(r"script-src '[^']*'", text)
@@ -92,6 +165,8 @@ def test_in_a_browser_nothing_fails_and_tables_sort_and_figures_enlarge(page):
     before, up, down = found["sorted"]
     assert sorted(before) == up == down[::-1]
     assert up != down
+    assert found["values"] == sorted(found["values"])
+    assert len(found["values"]) > 2
     assert found["large"]
     assert found["small"]
     assert found["labels"] > 100
@@ -100,6 +175,7 @@ def test_in_a_browser_nothing_fails_and_tables_sort_and_figures_enlarge(page):
     assert found["theme"].startswith("dark")
 
 
+@in_a_browser
 def test_under_its_own_policy_the_script_runs_and_a_picture_is_kept(page):
     assert '<button class="theme">' in browse(page, "--dump-dom")
     shot = page.with_name("report.png")
@@ -109,16 +185,6 @@ def test_under_its_own_policy_the_script_runs_and_a_picture_is_kept(page):
     with Image.open(shot) as image:
         assert image.size == (1200, 5000)
         assert len(image.convert("L").resize((120, 500)).getcolors(256) or []) > 20  # not one blank sheet
-
-
-def test_what_stands_beside_is_on_the_page(page):
-    text = page.read_text(encoding="utf-8")
-    assert "<h3>Losses by year</h3>" in text
-    assert "crop: 224 and 227" in text
-    assert "Ranks of a made study." in text
-    names = {path.name for path in (page.parent / "figures").iterdir()}
-    assert {name.rpartition(".")[2] for name in names} == {"svg", "png"}
-    assert len({name.rpartition(".")[0] for name in names}) == len(names) / 2 >= text.count("<figure>") - 1
 
 
 def large(losses: int = 10, trials: int = 500, epochs: int = 100) -> StudyRows:
@@ -141,7 +207,11 @@ def large(losses: int = 10, trials: int = 500, epochs: int = 100) -> StudyRows:
     return StudyRows("large", pd.concat([small.trials, pd.DataFrame(lines)], ignore_index=True), pd.concat(parts), small.queries)
 
 
-def test_the_page_of_five_thousand_trials_stays_below_ten_megabytes(tmp_path):
-    rows = large()
-    target = write_report(rows, rankings(rows), folder=tmp_path, config_yaml="name: large\n")
-    assert target.stat().st_size < 10e6
+def test_the_page_of_five_thousand_trials_stays_below_ten_megabytes_with_its_maps(tmp_path, kept):
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    Tracker(uri, "large", artifacts=tmp_path / "artifacts")
+    files = {path.name: path for path in kept}
+    rows = replace(large(), fetch=lambda run, name: files.get(name))
+    page, _ = write_page(rows, folder=tmp_path, config_yaml="name: large\n", uri=uri)
+    assert "puts near and far" in page.read_text(encoding="utf-8")
+    assert page.stat().st_size < 10e6

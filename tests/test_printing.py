@@ -22,19 +22,21 @@ def printed(ranking: list[Ranking], width: int = 120) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_a_row_has_rank_both_setups_and_the_signed_difference() -> None:
-    rows = [RankingRow("triplet", DEFAULT, HONEST, GAP, 1, (1, 2))]
+def test_a_row_has_rank_group_both_setups_and_the_signed_difference_each_number_with_its_interval() -> None:
+    rows = [RankingRow("triplet", DEFAULT, HONEST, GAP, 1, (1, 2), groups="ab")]
     text = printed([Ranking("sketches", "tiny", 64, rows, PIXELS, ["a note [with brackets]"])])
     for part in (
         "1 [1-2]",
+        "\nab ",
         "triplet",
-        "25.0*",
-        "5.0*",
-        "23.1 ",
-        "4.0 ",
+        "25.0* [20.0, 30.0]",
+        "5.0* [4.0, 6.0]",
+        "23.1 [20.0, 26.0]",
+        "4.0 [3.0, 5.0]",
         "-1.9* [-3.0, +1.0]",
         "raw pixels",
-        "17.0",
+        "17.0 [15.0, 19.0]",
+        "2.0 [1.0, 3.0]",
         "a note [with brackets]",
     ):
         assert part in text
@@ -45,20 +47,21 @@ def test_the_table_fits_eighty_columns() -> None:
     rows = [RankingRow("multi_similarity", DEFAULT, HONEST, GAP, 1, (1, 2))]
     text = printed([Ranking("sketches", "tiny", 64, rows, PIXELS)], width=80)
     assert "multi_similarity" in text
-    assert "-1.9* [-3.0, +1.0]" in text
+    assert "25.0* [20.0, 30.0] 23.1 [20.0, 26.0] -1.9* [-3.0, +1.0]" in text
 
 
 def test_a_loss_without_the_validation_setup_has_no_rank() -> None:
     text = printed([Ranking("sketches", "tiny", 64, [RankingRow("triplet", DEFAULT, {}, {})], {})])
-    assert "25.0*" in text
-    assert " - " in text
+    assert "25.0* [20.0, 30.0]" in text
+    assert "\n-  " in text
 
 
 def test_every_number_has_its_rule_in_sight() -> None:
     text = " ".join(printed([Ranking("sketches", "tiny", 64, [RankingRow("triplet", DEFAULT, HONEST, GAP, 1, (1, 1))], PIXELS)]).split())
-    assert "MAP@R 2.0 rule untrained" in text
+    assert "MAP@R 2.0 [1.0, 3.0] rule untrained" in text
     assert "default, rule best-on-test: published setting, epoch chosen on the test classes." in text
     assert "valid., rule selected-on-validation: setting and epoch chosen on held-out train classes." in text
+    assert "Losses that share a letter cannot be told apart." in text
     assert "Beside these" not in text
 
 
@@ -66,14 +69,20 @@ def test_what_stands_beside_and_the_decomposition_are_printed_with_their_rules()
     ratio, folds = rankings(rows_of(everything()))
     lines = [" ".join(line.split()) for line in printed([ratio]).splitlines()]
     assert "sketches, tiny, 16 dimensions, fixed_validation:0.1: scores on the test classes, in percent" in lines
-    assert "triplet valid., refit refit 61.7 30.8 +20.0 [+20.0, +20.0]" in lines
-    assert "triplet default, last epoch last- 61.7* 30.8* -20.0* [-20.0, -20.0]" in lines
+    told = {(one.setup, one.what): one for one in ratio.rows[0].beside}
+    for (setup, what), words in {
+        ("validation", "refit"): "valid., refit refit",
+        ("default", "last epoch"): "default, last epoch last-",
+    }.items():
+        one = told[setup, what]
+        at = lines.index(f"triplet {words} {one.numbers['recall_at_1'].percent_interval()} {one.difference['recall_at_1'].signed()}")
+        assert f"{one.numbers['map_at_r'].percent_interval()} {one.difference['map_at_r'].signed()}" in lines[at + 1]
     assert "triplet tuned 81.7* 61.7 61.7* 41.7 21.7" in lines
     assert "triplet published 61.7* 41.7 21.7 1.7" in lines
     text = " ".join(lines)
     assert "default, rule best-on-test: setting and epoch chosen on the test classes." in text
     assert "(fixed_validation:0.1)" in text
-    assert "triplet valid., concatenated selected-on- 81.7 40.8 +50.0" in " ".join(printed([folds]).split())
+    assert "triplet valid., concatenated selected-on- 81.7 [" in " ".join(printed([folds]).split())
 
 
 def test_tables_of_everything_fit_eighty_columns() -> None:

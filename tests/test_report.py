@@ -4,6 +4,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, RATIO, everything, rows_of
+from made import FOLDS, RATIO, everything, final, rows_of, spec
 
 from analysis.report import write_report
-from analysis.tables import rankings
+from analysis.tables.catalogue import Study
 from analysis.tracking import Tracker, read_study
 
 RULES = {"default": "best-on-test", "fixed_validation": "selected-on-validation", "none": "untrained"}
@@ -89,11 +90,23 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         writer = Writer(uri, name, folder / f"of-{name}")
         fill(writer.trial)
         (target := folder / name).mkdir()
-        rows = read_study(uri, name)
-        ranked = rankings(rows)
-        found[name] = write_report(rows, ranked, folder=target, config_yaml=CONFIG).read_text(encoding="utf-8")
-        found["rankings"] = found.get("rankings", ranked)
+        study = Study(read_study(uri, name))
+        found[name] = write_report(study, folder=target, config_yaml=CONFIG)[0].read_text(encoding="utf-8")
+        found["rankings"] = found.get("rankings", study.rankings)
     return SimpleNamespace(**found)
+
+
+def rows_of_table(page: str, name: str) -> list[str]:
+    table = page[page.index(f'<table id="{name}"') :].split("</table>")[0]
+    return re.findall(r"<tr>(.*?)</tr>", table.split("<tbody>")[1], flags=re.DOTALL)
+
+
+def texts(row: str) -> list[str]:
+    return [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, flags=re.DOTALL)]
+
+
+def row_of(page: str, name: str, loss: str) -> str:
+    return next(row for row in rows_of_table(page, name) if loss in texts(row))
 
 
 def test_a_page_asks_nothing_of_the_network(pages):
@@ -123,11 +136,10 @@ def test_every_number_that_peeks_is_starred_and_no_other(pages):
 def test_the_page_shows_search_compute_origin_and_failures(pages):
     assert "3 trials did not finish" in pages.full
     assert "triplet, default, final-2: failed" in pages.full
-    table = pages.full[pages.full.index('class="wide searched"') :]
-    assert "<td>0.1</td><td>0.2</td>" in table
-    assert '<tr class="all"><th>all</th><td>17</td><td>24</td>' in table
-    assert "abc123" in table
-    assert "fairtrial run config.yaml --name full-again" in table
+    assert texts(row_of(pages.full, "hyperparameters", "triplet"))[2:6] == ["0.1", "0.1", "0.1", "0.2"]
+    assert [row[:4] for row in map(texts, rows_of_table(pages.full, "compute")) if row[0] == "all"] == [["all", "all", "17", "24"]]
+    assert "abc123" in pages.full
+    assert "fairtrial run config.yaml --name full-again" in pages.full
 
 
 def test_a_value_that_a_search_chose_at_the_edge_of_its_range_is_told(pages):
@@ -146,6 +158,42 @@ def test_every_column_of_numbers_names_its_rule(pages):
     assert "(selected-on-validation)" in pages.full.split("<main>")[0]
 
 
+def test_every_number_has_its_interval_and_every_ranked_loss_its_group(pages):
+    table = pages.full[pages.full.index('class="wide ranking"') :].split("</table>")[0]
+    numbers = re.findall(r'<span class="(?:peeks|honest)">(.*?)</span>', table)
+    assert len(numbers) == 2 * 5
+    assert all(re.search(r"<small>\[.*\]</small>", number) for number in numbers)
+    assert re.findall(r'<td class="left group">(\w*)</td>', table) == [row.groups for row in pages.rankings[0].rows] == ["a", "b"]
+    assert "Losses that share a letter cannot be told apart." in pages.full
+
+
+def test_what_a_column_is_sorted_by_is_what_the_script_reads(pages):
+    values = [float(value) for value in re.findall(r'<td data-value="([^"]+)"><span', pages.full)]
+    assert pages.rankings[0].rows[0].validation["map_at_r"].value in values
+    assert "dataset.value" in pages.full
+    assert "dataset.sort" not in pages.full
+
+
+def test_the_fairness_check_is_a_warning_only_where_something_is_unequal(made, tmp_path):
+    """Made rows have equal conditions, until one loss has a batch of its own."""
+    assert 'class="notes fairness"' in made
+    assert "Fairness check: equal between" in made
+    rows = rows_of([final(loss, RATIO, "final", 1) for loss in ("triplet", "contrastive")])
+    training = {**spec(RATIO)["training"], "batch_size": 40}
+    other = {cell: {**of, "training": training} if "triplet" in cell else of for cell, of in rows.specs.items()}
+    page = write_report(Study(replace(rows, specs=other)), folder=tmp_path, config_yaml=CONFIG)[0].read_text(encoding="utf-8")
+    assert 'class="notes fairness warning"' in page
+    assert "Fairness check: not equal between the losses under fixed_validation:0.1: batch size" in page
+    assert "equal between the losses compared" not in page
+
+
+@pytest.mark.parametrize(("kept", "told"), [("first", True), ("none", False)])
+def test_a_page_without_maps_says_how_to_get_them_if_there_are_embeddings(kept, told, tmp_path):
+    study = Study(rows_of([final("triplet", RATIO, "final", 1)]))
+    page = write_report(study, folder=tmp_path, config_yaml=f"name: made\nkeep_embeddings: {kept}\n")[0].read_text(encoding="utf-8")
+    assert ("<code>fairtrial report made</code> adds them" in page) == told
+
+
 def test_without_an_audit_the_page_tells_none(pages):
     assert "Audit" not in pages.full
 
@@ -156,8 +204,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("made")
     lines = ["cell,trial,seed,epoch,rule", *["c,final-1,1,2,best-on-test"] * 1200, "c,refit-1,1,2,refit", "c,final-1,1,1 2,last-epoch"]
     (folder / "readings.csv").write_text("\n".join(lines))
-    rows = rows_of(everything())
-    return write_report(rows, rankings(rows), folder=folder, config_yaml=CONFIG).read_text(encoding="utf-8")
+    return write_report(Study(rows_of(everything())), folder=folder, config_yaml=CONFIG)[0].read_text(encoding="utf-8")
 
 
 def test_the_audit_is_one_line_by_rule(made):
@@ -180,7 +227,7 @@ def test_what_the_default_setup_learned_and_searched_stands_once_and_the_next_se
     assert sorted(panels) == ["contrastive", "triplet"]
     assert 'panel-curves-default-triplet"' in first
     assert f'panel-curves-{FOLDS}-triplet"' in second
-    assert made.count("The search with test feedback") == made.count("triplet, default*</th>") == 1
+    assert made.count("The search with test feedback") == 1
     assert "stands there" not in first
     assert f"is the same here as under sketches, tiny, 16 dimensions, {RATIO} and stands there." in second
     assert 'class="peeks">Recall@1*' in second  # its numbers are still held against
@@ -190,6 +237,7 @@ def test_a_page_with_everything_stars_what_peeks_and_no_other(made):
     numbers = re.findall(r'<span class="(peeks|honest)">(.*?)</span>', made)
     assert all(("*" in text) == (kind == "peeks") for kind, text in numbers)
     beside = made[made.index('class="wide beside"') :].split("</table>")[0]
+    beside = re.sub(r' data-value="[^"]*"', "", beside)
     assert '<td class="left">last epoch</td><td class="left">last-epoch</td><td><span class="peeks">61.7*' in beside
     assert '<td class="left">refit</td><td class="left">refit</td><td><span class="honest">61.7 ' in beside
 
@@ -201,16 +249,17 @@ def test_the_decomposition_is_on_the_page_with_the_rule_of_every_column(made):
     ]  # fmt: skip
     row = re.search(r"<tr><th>triplet</th><td class=\"left\">published</td>(.*?)</tr>", table)
     assert row
-    cells = re.findall(r"<td>(.*?)</td>", row[1])
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", row[1])
     assert [re.sub(r"<small>.*?</small>|<[^>]*>", "", cell).strip() for cell in cells] == ["61.7*", "", "41.7", "21.7", "1.7"]
 
 
 def test_the_search_with_test_feedback_is_starred_and_chose_only_final_trials_settings(made):
-    table = made[made.index('class="wide searched"') :].split("</table>")[0]
-    assert "<th>triplet, default*</th>" in table
-    assert "30.0%*" in table
+    found = [texts(row) for row in rows_of_table(made, "search")]
+    assert {(row[0], "30.0*" in row, "30.0" in row) for row in found} == {("default", True, False), (RATIO, False, True)}
     assert "The search with test feedback" in made
-    assert table.count("<td>0.1</td><td>0</td>") == 4  # two losses, both setups
+    chosen = [texts(row) for row in rows_of_table(made, "hyperparameters")]
+    assert len(chosen) == 4  # two losses, both setups
+    assert all("0.1" in row and "0" in row for row in chosen)
 
 
 def test_a_password_in_an_address_stays_off_the_page(pages):

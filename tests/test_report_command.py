@@ -62,3 +62,42 @@ def test_a_study_is_not_compared_with_itself(studies: Path) -> None:
     shown = CliRunner().invoke(app, ["compare", "made", "made", "--studies", str(studies / "one")])
     assert shown.exit_code == 2
     assert "name another one" in shown.stderr
+
+
+def test_a_figure_is_written_as_vectors_and_pixels_and_its_files_are_named(studies: Path) -> None:
+    shown = typed("report", "made", "--studies", studies / "one", "--figure", "search").split("\n")
+    files = [Path(line) for line in shown if line]
+    assert {path.suffix for path in files} == {".svg", ".png"}
+    assert all(path.parent == studies / "one" / "made" / "figures" and path.stat().st_size > 1000 for path in files)
+    assert not (studies / "one" / "made" / "report.html").exists()
+    shown = typed("report", "made", "--studies", studies / "one", "--figure", "recall_by_size")
+    assert shown == "There is nothing to draw in recall_by_size yet.\n"
+
+
+def test_a_papers_figure_is_written_below_the_folder_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = typed("report", "--published", "reality_check", "--figure", "improvement_by_year").split()
+    assert files == [
+        f"figures/reality_check/improvement-over-{base}.{end}" for base in ("contrastive", "triplet") for end in ("svg", "png")
+    ]
+    assert all((tmp_path / name).stat().st_size > 1000 for name in files)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--published", "thesis", "--figure", "recall_by_sise"], "Did you mean 'recall_by_size'?"),
+        (["--published", "triplet_report", "--figure", "curves"], "Unknown paper with figures 'triplet_report'"),
+        (["--figure", "curves", "--table", "search"], "leave one out"),
+    ],
+)
+def test_a_figure_that_there_is_not_is_one_sentence(words: list[str], said: str) -> None:
+    shown = CliRunner().invoke(app, ["report", *words])
+    assert shown.exit_code == 2
+    assert said in shown.stderr
+
+
+def test_figures_are_listed_with_the_papers_that_have_them() -> None:
+    listed = json.loads(typed("list", "figures", "--json"))
+    assert listed["recall_by_size"]["published"] == ["thesis"]
+    assert listed["curves"]["published"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from matplotlib.axes import Axes
 
@@ -10,7 +11,12 @@ from analysis.figures.style import INK, VALIDATION, Drawing, sheet
 
 
 def critical_difference(
-    mean_ranks: Mapping[str, float], critical: float | None = None, *, groups: Sequence[Sequence[str]] | None = None, caveat: str = ""
+    mean_ranks: Mapping[str, float],
+    critical: float | None = None,
+    *,
+    groups: Sequence[Sequence[str]] | None = None,
+    caveat: str = "",
+    setup: str = "",
 ) -> Drawing | None:
     """Losses by mean rank, the best on the left (Demsar 2006). groups: who cannot be told apart; without them, ranks within `critical`.
 
@@ -21,7 +27,8 @@ def critical_difference(
         return None
     bars = maximal(groups if groups is not None else within(mean_ranks, critical))
     half = -(-len(order) // 2)
-    with sheet(0.27 * (half + len(bars)) + 1.6 + 0.3 * bool(caveat)) as figure:
+    told = wrap(caveat, 135)
+    with sheet(0.27 * (half + len(bars)) + 1.6 + 0.17 * len(told)) as figure:
         axis = figure.subplots()
         low, high = 1, max(len(order), 2, *mean_ranks.values())
         span = high - low
@@ -45,9 +52,9 @@ def critical_difference(
             )
         for text in axis.texts:
             text.set_in_layout(False)  # the axis has room for them on both sides
-        if caveat:
-            figure.supxlabel(caveat, fontsize=8, x=0.01, ha="left", wrap=True)
-        return Drawing("critical-difference", f"Mean ranks of {', '.join(order)}", figure)
+        if told:
+            figure.supxlabel("\n".join(told), fontsize=8, x=0.01, ha="left", multialignment="left")
+        return Drawing(f"critical-difference-{setup}" if setup else "critical-difference", f"Mean ranks of {', '.join(order)}", figure)
 
 
 def within(mean_ranks: Mapping[str, float], critical: float | None) -> list[list[str]]:

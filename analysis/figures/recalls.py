@@ -10,51 +10,52 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import INK, PAPER, SERIES, VALIDATION, Drawing, metric_label, sheet
-from search_spaces import find_card
+from analysis.figures.style import DEFAULT, INK, PAPER, SERIES, VALIDATION, Drawing, metric_label, sheet
+from analysis.tables.improvement import year
+from analysis.tables.scores import own
 
-COLUMNS = ["dataset", "backbone", "embedding_size", "loss", "metric", "value"]  # value: in percent
+PLACE = ["dataset", "backbone", "embedding_size", "protocol"]
+COLUMNS = [*PLACE, "loss", "metric", "value", "peeks"]  # value: in percent
 AXES = {"dataset": "dataset", "backbone": "backbone", "embedding_size": "embedding size"}
 
 
-def recall_frame(finals: pd.DataFrame) -> pd.DataFrame:
-    """What the figures here take, from finished final trials: the mean over seeds of each test metric. Numbers that peek are left out."""
-    own = finals[(finals["role"] == "final") & ~finals["peeks"] & (finals["loss"] != "untrained")] if len(finals) else finals
-    names = [name for name in own.columns if str(name).startswith("test/")]
-    if own.empty or not names:
-        return pd.DataFrame(columns=COLUMNS)
-    long = own.melt(COLUMNS[:4], names, var_name="metric").dropna(subset=["value"])
-    long = long.assign(metric=long["metric"].str.removeprefix("test/"), value=100 * long["value"].astype(float))
-    return long.groupby(COLUMNS[:5])["value"].mean().reset_index()
+def recall_frame(scores: pd.DataFrame) -> pd.DataFrame:
+    """What the figures here take: each loss's own numbers of the validation setup, or, where there are none, those that peeked."""
+    mine = own(scores)
+    setup = "validation" if (mine["setup"] == "validation").any() else "default"
+    mine = mine[mine["setup"] == setup]
+    return mine.assign(value=[100 * cell.value for cell in mine["cell"]], peeks=setup == "default")[COLUMNS]
 
 
 def in_order_of_years(losses: Iterable[str]) -> list[str]:
     """Losses that no card knows come last."""
-    return sorted(losses, key=lambda loss: (_year(loss), loss))
+    return sorted(losses, key=lambda loss: (year(loss) or 9999, loss))
 
 
 def recall_by_loss(frame: pd.DataFrame, *, first: str = "recall_at_1") -> Drawing | None:
-    """Every recall of each loss, the first one as a bar with its number. A panel per dataset, backbone and embedding size."""
+    """Every recall of each loss, the first one as a bar with its number. A panel per dataset, backbone, embedding size and protocol."""
     shown = frame[frame["metric"].str.contains("^(?:recall|precision)_at_", regex=True)] if len(frame) else frame
     if shown.empty or first not in set(shown["metric"]):
         return None
     losses = in_order_of_years(shown["loss"].unique())
-    places = list(shown.groupby(COLUMNS[:3], sort=False))
+    places = list(shown.groupby(PLACE, sort=False))
+    several, star = shown["protocol"].nunique() > 1, _star(shown)
     metrics = sorted(shown["metric"].unique(), key=lambda name: int(name.rpartition("_")[2]))
     with sheet(2.1 * len(places) + 0.9) as figure:
         axes = figure.subplots(len(places), 1, squeeze=False, sharex=True)[:, 0]
         for axis, (place, part) in zip(axes, places, strict=True):
-            _bars(axis, part.pivot_table(index="loss", columns="metric", values="value").reindex(losses), metrics, first)
-            axis.set(title=", ".join(map(str, place)) + " dimensions", ylabel="test, %")
+            table = part.pivot_table(index="loss", columns="metric", values="value").reindex(losses)
+            _bars(axis, table, metrics, first, colour=DEFAULT if star else VALIDATION)
+            axis.set(title=_title(dict(zip(PLACE, place, strict=True)), several), ylabel=f"test{star}, %")
         axes[-1].set_xticks(range(len(losses)), losses, rotation=0 if len(losses) < 6 else 30, ha="center" if len(losses) < 6 else "right")
         handles = axes[0].get_legend_handles_labels()[0]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
         return Drawing(f"recall-by-loss-{_stem(shown)}", f"Recall of {', '.join(losses)}", figure)
 
 
-def _bars(axis: Axes, table: pd.DataFrame, metrics: Sequence[str], first: str) -> None:
+def _bars(axis: Axes, table: pd.DataFrame, metrics: Sequence[str], first: str, *, colour: str) -> None:
     values = table[first].to_numpy(dtype=float)
-    axis.bar(range(len(table)), np.nan_to_num(values), width=0.62, color=VALIDATION, label=metric_label(first))
+    axis.bar(range(len(table)), np.nan_to_num(values), width=0.62, color=colour, label=metric_label(first))
     for x, value in enumerate(values):
         if np.isfinite(value):
             axis.text(x, value / 2, f"{value:.1f}", ha="center", va="center", color=PAPER, fontsize=8, fontweight="bold")
@@ -68,14 +69,15 @@ def _bars(axis: Axes, table: pd.DataFrame, metrics: Sequence[str], first: str) -
 def recall_by(frame: pd.DataFrame, axis: str, *, metric: str = "recall_at_1") -> Drawing | None:
     """A line per loss and a mark per embedding size, backbone or dataset: what the axis changes, and whether it changes the order.
 
-    A panel per combination of the other two.
+    A panel per combination of the other two and the protocol.
     """
     if axis not in AXES:
         raise ValueError(f"Recall can be shown by {', '.join(AXES)}, but not by {axis!r}.")
     shown = frame[frame["metric"] == metric] if len(frame) else frame
     if shown.empty:
         return None
-    others = [name for name in AXES if name != axis]
+    others = [name for name in PLACE if name != axis]
+    several, star = shown["protocol"].nunique() > 1, _star(shown)
     losses, values = in_order_of_years(shown["loss"].unique()), _sorted(shown[axis].unique())
     places = [(place, part) for place, part in shown.groupby(others, sort=False)]
     columns = min(2, len(places))
@@ -86,9 +88,7 @@ def recall_by(frame: pd.DataFrame, axis: str, *, metric: str = "recall_at_1") ->
             spare.set_visible(False)
         for panel, (place, part) in zip(axes.flat, places, strict=False):
             _dots(panel, part.pivot_table(index="loss", columns=axis, values="value").reindex(index=losses, columns=values))
-            known = dict(zip(others, place, strict=True))
-            words = [f"{value} dimensions" if name == "embedding_size" else str(value) for name, value in known.items()]
-            panel.set(title=", ".join(words), xlabel=f"test {metric_label(metric)}, %")
+            panel.set(title=_title(dict(zip(others, place, strict=True)), several), xlabel=f"test {metric_label(metric)}{star}, %")
         handles = [_mark(value, i) for i, value in enumerate(values)]
         figure.legend(handles=handles, title=AXES[axis], loc="outside lower left", ncols=max(4, len(handles)), alignment="left")
         return Drawing(f"recall-by-{axis}-{_stem(shown)}", f"{metric_label(metric)} of {', '.join(losses)} by {AXES[axis]}", figure)
@@ -136,12 +136,15 @@ def _sorted(values: Any) -> list[Any]:
     return sorted(values, key=lambda value: (isinstance(value, str), value))
 
 
+def _title(place: dict[str, Any], several: bool) -> str:
+    """The protocol only where there are several."""
+    known = {name: value for name, value in place.items() if name != "protocol" or several}
+    return ", ".join(f"{value} dimensions" if name == "embedding_size" else str(value) for name, value in known.items())
+
+
+def _star(shown: pd.DataFrame) -> str:
+    return "*" if shown["peeks"].any() else ""
+
+
 def _stem(frame: pd.DataFrame) -> str:
-    return "-".join("+".join(map(str, _sorted(frame[name].unique()))) for name in COLUMNS[:3])
-
-
-def _year(loss: str) -> int:
-    try:
-        return find_card(loss).year
-    except ValueError:
-        return 9999
+    return "-".join("+".join(map(str, _sorted(frame[name].unique()))) for name in PLACE)

@@ -112,8 +112,8 @@ def _slice(panel: Axes, found: pd.DataFrame, loss: str, name: str) -> None:
     panel.plot(np.asarray(values)[first], found["score"][first], "D", color=INK, markersize=6, markeredgecolor=PAPER)
 
 
-def importance(frame: pd.DataFrame) -> Drawing | None:
-    """frame: one row per loss and parameter with the columns loss, parameter and importance (shares; optional low and high)."""
+def importance(frame: pd.DataFrame, name: str = "") -> Drawing | None:
+    """frame: one row per loss and parameter with the columns loss, parameter and importance, as shares."""
     if frame.empty:
         return None
     losses = list(frame["loss"].unique())
@@ -122,13 +122,11 @@ def importance(frame: pd.DataFrame) -> Drawing | None:
         for loss, panel in panels(figure, losses, name="importance", x="share of the variance", y="", sharey=False).items():
             part = frame[frame["loss"] == loss].sort_values("importance", ignore_index=True)
             panel.barh(part.index, part["importance"], color=VALIDATION, height=0.6)
-            if {"low", "high"} <= set(part):
-                panel.hlines(part.index, part["low"], part["high"], color=INK, linewidth=1.2)
             panel.set_yticks(part.index, [_wrapped(name) for name in part["parameter"]])
             panel.set_xlim(0, max(1.0, float(frame["importance"].max())))
             panel.grid(visible=False, axis="y")
             panel.xaxis.set_major_locator(MaxNLocator(4))
-        return Drawing("importance", f"Importance of the parameters of {', '.join(losses)}", figure)
+        return Drawing(f"importance-{name}" if name else "importance", f"Importance of the parameters of {', '.join(losses)}", figure)
 
 
 class Scale:

@@ -39,7 +39,8 @@ def differences(ranking: Ranking) -> Drawing | None:
             axes[1].set_title("Validation minus default*, points")
         for axis in axes:
             axis.grid(visible=False, axis="y")
-        figure.legend(handles=[*_setup_legend(rows), *left.get_legend_handles_labels()[0]], loc="outside lower left", ncols=2)
+        handles = [*_setup_legend(rows), *left.get_legend_handles_labels()[0]]
+        figure.legend(handles=handles, loc="outside lower left", ncols=2 if ranking.baselines else 1)
         name = f"differences-{ranking.dataset}-{ranking.backbone}-{ranking.embedding_size}-{ranking.protocol}"
         return Drawing(name, "Test Recall@1 of each loss under both setups, and the difference", figure)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from analysis.figures.similarity import same_vs_different
 from analysis.figures.style import Drawing
 from analysis.maps.kept import FC, GAP, Kept, read_kept, whole_classes
 from analysis.maps.nearest import nearest, neighbours
-from analysis.maps.plane import Plane, joint_tsne
-from analysis.tracking.files import fetch
+from analysis.maps.plane import Plane, joint_tsne, umap
+from analysis.tracking import StudyRows
 from trainables.contract import EMBEDDINGS
 
 SPEC = "trial.yaml"
@@ -28,33 +28,22 @@ QUERIES, FOUND = 5, 8  # lines of a gallery, and neighbours in each
 
 NEAR = "Every image: the cosine to the nearest of its class and to the nearest of another one; exact, in the embedding's own space."
 JOINT = "Train and test images in one t-SNE of the embedding layer. Distances between groups and the sizes of groups mean little."
+BY_UMAP = "The same images by UMAP: distances between groups mean a little more than in t-SNE, and still little."
 YOKED = "Test images by the embedding layer (fc) and by the features below it (gap), yoked: an image lies in about the same place in both."
+MODELS = "Test images by the embedding layers of two models, yoked: an image lies in about the same place in both."
 GALLERY = "Test images as queries with their nearest test images: some whose nearest is right, some whose nearest is wrong."
 
 Array = NDArray[Any]
-Pictures = list[tuple[Drawing, str]]  # with captions
 
 
-def kept_of(uri: str, finals: pd.DataFrame, loss: str) -> Kept | None:
+def kept_of(rows: StudyRows, finals: pd.DataFrame, loss: str) -> Kept | None:
     """The embeddings of the first final trial of this loss that left any, by the honest setup if there is one; the first fold's."""
     own = finals[(finals["loss"] == loss) & (finals["role"] == "final")].sort_values(["peeks", "seed"], kind="stable")
-    with tempfile.TemporaryDirectory() as folder:
-        for run in own["run_id"]:
-            files = fetch(uri, str(run), [EMBEDDINGS, SPEC], Path(folder, str(run)))
-            if len(files) == 2:
-                return read_kept(files[EMBEDDINGS], files[SPEC])[0]
+    for run in map(str, own["run_id"]):
+        embeddings, spec = rows.fetch(run, EMBEDDINGS), rows.fetch(run, SPEC)
+        if embeddings and spec:
+            return read_kept(embeddings, spec)[0]
     return None
-
-
-def pictures(kept: Kept, *, cache: Path | None = None) -> Pictures:
-    """Everything that one trial's embeddings show. cache: a folder where places on maps are kept, since they take a while."""
-    found = [
-        (similarities(kept), NEAR),
-        (joint(kept, cache=cache), JOINT),
-        (yoked(kept, cache=cache), YOKED),
-        (shown(kept), GALLERY),
-    ]
-    return [(drawing, caption) for drawing, caption in found if drawing]
 
 
 def similarities(kept: Kept) -> Drawing | None:
@@ -63,35 +52,47 @@ def similarities(kept: Kept) -> Drawing | None:
     return same_vs_different(found, name=kept.name)
 
 
-def joint(kept: Kept, *, points: int = JOINT_POINTS, layer: str = "fc", cache: Path | None = None) -> Drawing | None:
+def joint(kept: Kept, *, points: int = JOINT_POINTS, cache: Path | None = None) -> Drawing | None:
     own = whole_classes(kept, points)
-    (plane,) = _cached(cache, f"joint-{layer}-{points}-{_stem(kept)}", lambda: [joint_tsne(own.units(LAYERS[layer]))])
+    (plane,) = _cached(cache, "joint", [own.units(FC)], lambda units: [joint_tsne(units[0])])
     return joint_map(plane, own.label, own.part, name=kept.name)
+
+
+def by_umap(kept: Kept, *, points: int = JOINT_POINTS, cache: Path | None = None) -> Drawing | None:
+    own = whole_classes(kept, points)
+    (plane,) = _cached(cache, "umap", [own.units(FC)], lambda units: [umap(units[0])])
+    return joint_map(plane, own.label, own.part, name=kept.name, kind="UMAP")
 
 
 def yoked(kept: Kept, *, points: int = YOKED_POINTS, part: str = "test", cache: Path | None = None) -> Drawing | None:
     """fc and gap of one model."""
-    from analysis.maps.yoked import yoked_tsne, zoom
+    from analysis.maps.yoked import zoom
 
     own = whole_classes(kept.only(part), points)
     if not len(own):
         return None
     names = list(LAYERS)
     units = [own.units(LAYERS[layer]) for layer in names]
-    maps = _cached(cache, f"yoked-{part}-{points}-{_stem(kept)}", lambda: list(yoked_tsne(units).maps))
+    maps = _cached(cache, "yoked", units, _yoked_maps)
     boxes = zoom(maps, around(maps[0], own.label))
     return yoked_map(maps, names, own.label, boxes=boxes, title=f"{kept.name}: {part} images, yoked")
 
 
-def yoked_models(models: Sequence[Kept], *, points: int = YOKED_POINTS, layer: str = "fc") -> Drawing | None:
+def _yoked_maps(units: Sequence[Array]) -> list[Plane]:
+    from analysis.maps.yoked import yoked_tsne
+
+    return list(yoked_tsne(units).maps)
+
+
+def yoked_models(models: Sequence[Kept], *, points: int = YOKED_POINTS, layer: str = "fc", cache: Path | None = None) -> Drawing | None:
     """The same layer of several models, on the test images that all of them kept."""
-    from analysis.maps.yoked import yoked_tsne, zoom
+    from analysis.maps.yoked import zoom
 
     common = whole_classes(_of_images(models[0].only("test"), models), points)
     if not len(common):
         return None
     same = [model.take(_rows(model, common.image)) for model in models]
-    maps = yoked_tsne([each.units(LAYERS[layer]) for each in same]).maps
+    maps = _cached(cache, "yoked", [each.units(LAYERS[layer]) for each in same], _yoked_maps)
     title = f"{layer}: test images by {len(models)} models, yoked"
     return yoked_map(maps, [model.name for model in models], common.label, boxes=zoom(maps, around(maps[0], common.label)), title=title)
 
@@ -165,19 +166,25 @@ def _spread(rows: Array, count: int) -> Array:
     return rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)] if len(rows) else rows
 
 
-def _stem(kept: Kept) -> str:
-    cell = kept.spec.cell
-    return f"{cell.dataset}-{cell.backbone}-{cell.embedding_size}-{cell.loss}-{cell.protocol}-{kept.spec.seed}-{kept.fold}".replace(
-        ":", "-"
-    ).replace("/", "-")
-
-
-def _cached(folder: Path | None, name: str, make: Callable[[], list[Plane]]) -> list[Plane]:
-    file = folder / f"{name}.npy" if folder else None
-    if file and file.exists():
+def _cached(folder: Path | None, kind: str, units: Sequence[Array], make: Callable[[Sequence[Array]], list[Plane]]) -> list[Plane]:
+    """By what the places are made of, so that embeddings that were made again get places of their own."""
+    if not folder:
+        return make(units)
+    digest = sha256(b"".join(f"{each.shape}".encode() + np.ascontiguousarray(each).tobytes() for each in units)).hexdigest()
+    file = folder / f"{kind}-{digest[:16]}.npy"
+    if file.exists():
         return list(np.load(file, allow_pickle=False))
-    planes = make()
-    if file:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.save(file, np.stack(planes).astype(np.float32))
+    planes = make(units)
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(file, np.stack(planes).astype(np.float32))
     return planes
+
+
+MAPS: dict[str, tuple[Callable[[Sequence[Kept], Path | None], Drawing | None], str]] = {  # with what is said below
+    "same_vs_different": (lambda models, cache: similarities(models[0]), NEAR),
+    "joint_map": (lambda models, cache: joint(models[0], cache=cache), JOINT),
+    "yoked_map": (lambda models, cache: yoked(models[0], cache=cache), YOKED),
+    "yoked_models": (lambda models, cache: yoked_models(models, cache=cache), MODELS),
+    "umap": (lambda models, cache: by_umap(models[0], cache=cache), BY_UMAP),
+    "gallery": (lambda models, cache: shown(models[0]), GALLERY),
+}

@@ -69,6 +69,16 @@ def _tables() -> dict[str, Entry]:
     }
 
 
+def _figures() -> dict[str, Entry]:
+    from analysis.figures.catalogue import FIGURES
+    from analysis.published.drawn import PAPER_FIGURES
+
+    return {
+        name: {"about": kind.about, "published": [paper for paper, had in PAPER_FIGURES.items() if name in had]}
+        for name, kind in FIGURES.items()
+    }
+
+
 def _documented(table: dict[str, Any]) -> dict[str, Entry]:
     return {name: {"about": (member.__doc__ or "").strip()} for name, member in table.items()}
 
@@ -81,6 +91,7 @@ KINDS: dict[str, Callable[[], dict[str, Entry]]] = {
     "presets": lambda: _documented(dict(PRESETS)),
     "metrics": lambda: {name: {"about": about} for name, about in (METRICS | MORE).items()},
     "tables": _tables,
+    "figures": _figures,
     "strategies": lambda: {name: {"about": strategy.about} for name, strategy in STRATEGIES.items()},
 }
 
@@ -90,7 +101,7 @@ def show(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="one loss: its whole card")] = None,
     as_json: Json = False,
 ) -> None:
-    """List losses, datasets, backbones, protocols, presets, metrics, tables or strategies; `list losses NAME` shows one card in full."""
+    """List losses, datasets, backbones, protocols, presets, metrics, tables, figures or strategies; `list losses NAME` shows one card."""
     with one_sentence():
         entries = pick(KINDS, kind, "list")()
         if name and kind != "losses":

@@ -1,18 +1,25 @@
-"""fairtrial report: the ranking of a study and its page, one of its tables, or a paper's."""
+"""fairtrial report: the ranking of a study and its page, one of its tables or figures, or a paper's."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from study.commands import Format, Json, Studies, config_of, one_sentence, read_rows, study_folder_of, terminal
+from study.commands import BAD_INPUT, Format, Json, Studies, config_of, end, one_sentence, read_rows, study_folder_of, terminal
 from study.preflight import tracking_uri
+
+if TYPE_CHECKING:
+    from analysis.figures.catalogue import Picture
 
 TableName = Annotated[
     str | None, typer.Option("--table", metavar="NAME", help="only this table (`fairtrial list tables`); no page is written")
 ]
-Published = Annotated[str | None, typer.Option("--published", metavar="PAPER", help="a paper's tables in place of a study's")]
+FigureName = Annotated[
+    str | None,
+    typer.Option("--figure", metavar="NAME", help="only this figure (`fairtrial list figures`), as SVG and PNG; no page"),
+]
+Published = Annotated[str | None, typer.Option("--published", metavar="PAPER", help="a paper's tables or figures in place of a study's")]
 Beside = Annotated[str | None, typer.Option("--beside", metavar="PAPER", help="with --table: published values and gaps beside ours")]
 
 
@@ -20,14 +27,19 @@ def report(
     study: Annotated[str | None, typer.Argument(help="the study's name; the newest if not given")] = None,
     studies: Studies = "studies",
     table: TableName = None,
+    figure: FigureName = None,
     form: Format = "text",
     published: Published = None,
     beside: Beside = None,
     as_json: Json = False,
 ) -> None:
-    """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any format."""
+    """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any format; or write one figure."""
     form = "json" if as_json else form
-    if published:
+    if table and figure:
+        end("A report is of one --table or of one --figure, but got both; leave one out.", BAD_INPUT)
+    if figure:
+        _figure(Path(studies), study, figure, published)
+    elif published:
         _paper(published, table, form)
     elif table:
         _table(Path(studies), study, table, form, beside)
@@ -68,6 +80,33 @@ def _table(studies: Path, study: str | None, table: str, form: str, beside: str 
 
         made = with_published(made, theirs, str(beside))
     print(write(made), end="")
+
+
+def _figure(studies: Path, study: str | None, name: str, paper: str | None) -> None:
+    """Into the figures folder of the study, or of the paper below this one."""
+    with one_sentence():
+        if paper:
+            from analysis.published.drawn import published_figure
+
+            pictures, folder = published_figure(paper, name), Path("figures") / paper
+        else:
+            pictures, folder = _drawn(study_folder_of(studies, study), name)
+        written = [path for picture in pictures for path in picture.drawing.save(folder)]
+    for path in written:
+        print(path)
+    if not pictures:
+        print(f"There is nothing to draw in {name} yet.")
+
+
+def _drawn(home: Path, name: str) -> "tuple[list[Picture], Path]":
+    from analysis.figures.catalogue import FIGURES, Source, draw
+    from analysis.report import CACHE, FOLDER
+    from analysis.tables.catalogue import Study
+    from search_spaces import pick
+
+    pick(FIGURES, name, "figure")  # a typo costs a second
+    source = Source(Study(read_rows(home)), config_of(home).select_metric, cache=home / CACHE)
+    return draw(name, source), home / FOLDER
 
 
 def _page(studies: Path, study: str | None, *, as_json: bool) -> None:

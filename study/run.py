@@ -63,9 +63,9 @@ def run_study(config: StudyConfig, *, resume: bool = False, new_code: bool = Fal
         folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     except OSError as error:
         raise PreflightError(f"The studies folder must be writable: {error}; choose another with --set studies=FOLDER.") from None
-    interrupts = Interrupts()
-    with Lease(folder, interrupts.ask), interrupts.watched():
-        drive = Drive(config, folder, interrupts, view or View(config), new_code=new_code)
+    interrupts, view = Interrupts(), view or View(config)
+    with Lease(folder, interrupts.ask, view.say), interrupts.watched():
+        drive = Drive(config, folder, interrupts, view, new_code=new_code)
         done = drive.run()
     if done.interrupted:
         return done

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from study.ledger import LEDGER, Ledger
 from study.preflight import PreflightError, check_place, study_folder, tracking_uri
 from tests.conftest import MakeConfig
 
@@ -16,6 +17,7 @@ def test_a_finished_study_is_never_overwritten(config: MakeConfig) -> None:
     study = config(name="mine")
     folder = study_folder(study)
     folder.mkdir(parents=True)
+    Ledger(folder / LEDGER).note("study")
     with pytest.raises(ValueError, match=r"'mine' was started before and did not finish.*--name mine-2"):
         study_folder(study)
     (folder / "finished.json").write_text("{}")
@@ -23,6 +25,28 @@ def test_a_finished_study_is_never_overwritten(config: MakeConfig) -> None:
         study_folder(study)
     (folder.parent / "mine-2").mkdir()
     with pytest.raises(ValueError, match="--name mine-3"):
+        study_folder(study)
+
+
+@pytest.mark.parametrize("torn", [None, b"", b'{"event": "stu'])
+def test_a_study_whose_driver_was_killed_before_its_first_line_is_begun_anew(config: MakeConfig, torn: bytes | None) -> None:
+    study = config(name="mine")
+    folder = study_folder(study)
+    folder.mkdir(parents=True)
+    for name in ("config.yaml", "config.yaml.new", "driver.json", "driver.json.123"):
+        (folder / name).write_text("")
+    if torn is not None:
+        (folder / LEDGER).write_bytes(torn)
+    assert study_folder(study) == folder
+    with pytest.raises(ValueError, match="leave out --resume to begin it"):
+        study_folder(study, resume=True)
+
+
+def test_a_folder_of_something_else_is_left_alone(config: MakeConfig) -> None:
+    study = config(name="mine")
+    study_folder(study).mkdir(parents=True)
+    (study_folder(study) / "holiday.jpg").touch()
+    with pytest.raises(ValueError, match="is no study's folder, since it holds holiday.jpg"):
         study_folder(study)
 
 

@@ -50,7 +50,8 @@ def ui(
     ]
     # MLflow starts helpers of its own: a group, so that ending this ends them all.
     server = subprocess.Popen(command, env={"MLFLOW_DISABLE_TELEMETRY": "true", **os.environ}, start_new_session=True)
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal went, as when ssh drops
+        signal.signal(number, signal.getsignal(signal.SIGINT))
     try:
         code = server.wait()
     except KeyboardInterrupt:

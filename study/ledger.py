@@ -48,7 +48,7 @@ class Ledger:
             os.fsync(self.file.fileno())
             self.size += len(line)
         except OSError as error:
-            self.failure = error
+            self.failure = OSError(error.errno, error.strerror, str(self.path))
             if error.errno != errno.EBUSY:
                 with suppress(OSError):  # a disk that is read-only or broken refuses this, too; half a line does not count anyway
                     self.file.truncate(self.size)

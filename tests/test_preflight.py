@@ -46,7 +46,7 @@ def test_a_folder_of_something_else_is_left_alone(config: MakeConfig) -> None:
     study = config(name="mine")
     study_folder(study).mkdir(parents=True)
     (study_folder(study) / "holiday.jpg").touch()
-    with pytest.raises(ValueError, match="is no study's folder, since it holds holiday.jpg"):
+    with pytest.raises(ValueError, match=r"is no study.s folder, since it holds holiday\.jpg"):
         study_folder(study)
 
 

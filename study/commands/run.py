@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from study.commands import FAILED_TRIALS, FAIRTRIAL, NO_PLACE, Name, Sets, Smoke, Source, end, one_sentence, terminal
+from study.commands import FAILED_TRIALS, FAIRTRIAL, NO_PLACE, Name, Sets, Smoke, Source, end, kept_config, one_sentence, terminal
 from study.config import StudyConfig
 from study.interrupts import raised
 from study.ledger import events
@@ -76,7 +76,7 @@ def _config(source: str, sets: list[str], *, smoke: bool, name: str | None, resu
     at = [*sets, f"studies={studies}"]  # it may have been moved
     if source.endswith((".yaml", ".yml")):
         return resolve(source, sets=at, smoke=smoke, name=name).config
-    kept = Path(studies) / (name or (f"{source}-smoke" if smoke else source)) / "config.yaml"
+    kept = kept_config(Path(studies) / (name or (f"{source}-smoke" if smoke else source)))
     if not kept.exists():
         raise ValueError(f"There is no study '{kept.parent.name}' in {studies} to go on with; leave out --resume to begin it.")
     return resolve(str(kept), sets=at).config

@@ -37,6 +37,18 @@ def study_folder(config: StudyConfig, *, resume: bool = False) -> Path:
     raise ValueError(f"The study '{config.name}' {state}: {folder}. {cure}; `--name {free}` runs it again beside.")
 
 
+def close_folder(folder: Path) -> None:
+    """Whoever writes into a study's folder decides what it does: it is the user's own, and closed to others."""
+    probe = folder / f"{LEASE}.owner"
+    probe.touch()  # storage may have ideas of its own on who is who
+    owner, mine = folder.stat().st_uid, probe.stat().st_uid
+    probe.unlink()
+    if owner != mine:
+        raise PreflightError(f"A study's folder must be one's own, but {folder} belongs to user {owner}, not {mine}; chown it, or copy it.")
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def embedded_uri(studies: Path) -> str:
     """The SQLite store of a studies folder."""
     return f"sqlite:///{studies.absolute() / 'mlflow.db'}"

@@ -24,7 +24,7 @@ from study.ledger import LEDGER, Ledger, events
 from study.live import View
 from study.mirror import Mirror
 from study.nodes import ask_nodes, check_nodes
-from study.preflight import PreflightError, check_place, study_folder, tracking_uri
+from study.preflight import PreflightError, check_place, close_folder, study_folder, tracking_uri
 from study.recorder import Recorder
 from study.resume import began_with, check_same, identity, rebuild, take_up
 from study.room import Room, find_room
@@ -63,6 +63,7 @@ def run_study(config: StudyConfig, *, resume: bool = False, new_code: bool = Fal
     folder = study_folder(config, resume=resume)
     try:
         folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        close_folder(folder)
     except OSError as error:
         raise PreflightError(f"The studies folder must be writable: {error}; choose another with --set studies=FOLDER.") from None
     interrupts, view = Interrupts(), view or View(config)

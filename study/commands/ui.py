@@ -47,6 +47,8 @@ def ui(
         HOST,
         "--port",
         str(port),
+        "--workers",
+        "1",  # for one pair of eyes
     ]
     # MLflow starts helpers of its own: a group, so that ending this ends them all.
     server = subprocess.Popen(command, env={"MLFLOW_DISABLE_TELEMETRY": "true", **os.environ}, start_new_session=True)

@@ -147,8 +147,7 @@ class Drive:
     def _ready(self, mirror: Mirror) -> Room:
         """Ray and MLflow; a study that cannot have both leaves nothing behind."""
         try:
-            with self.interrupts.starting_ray():
-                room = find_room(self.config, self.view.say)
+            room = self._room()
             if len([node for node in ray.nodes() if node["Alive"]]) > 1:
                 check_nodes(self.folder, ask_nodes(self.folder))
             mirror.wait_until_ready()
@@ -157,6 +156,18 @@ class Drive:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
         return room
+
+    def _room(self) -> Room:
+        with self.interrupts.starting_ray():
+            try:
+                return find_room(self.config, self.view.say)
+            except Exception as error:
+                if ray.is_initialized() or isinstance(error, (PreflightError, ValueError)):
+                    raise
+                why = " ".join(str(error).split())
+                raise PreflightError(
+                    f"A study needs Ray, but it did not start ({why}); try again when this machine has less to do."
+                ) from error
 
     def _over(self, recorder: Recorder) -> bool:
         """The searcher takes a trial that the disk cut off for one that failed."""

@@ -125,8 +125,8 @@ def check(folder: Path, *, finished: bool = True) -> None:
     nothing: Any = SimpleNamespace(note=lambda event, **values: {"event": event, **values})
     standing = rebuild(told, searcher, StopPerCell(searcher.config), nothing)
     assert searcher.over == finished == standing.finished
-    assert len(standing.ended) == sum(event["event"] == "end" for event in told), "nothing was decided and not ended"
-    if finished:
+    if finished:  # an interrupted one may have a trial that was decided and not ended: the next driver ends it
+        assert len(standing.ended) == sum(event["event"] == "end" for event in told)
         check_readings(folder, told)
     check_nothing_lives(folder)
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -22,6 +22,31 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.signal = number
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """SIGTERM interrupts whatever runs, as Ctrl-C does: while there is no study yet, or no more, to be ended in good order."""
+
+    def came(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    with _handled(came):
+        yield
+
+
+@contextmanager
+def _handled(came: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Signals reach only the main thread; in another one the caller minds them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, came) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Interrupts:
@@ -43,18 +68,23 @@ class Interrupts:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Signals reach only the main thread; in another one the caller minds them."""
-        if threading.current_thread() is not threading.main_thread():
+        """From here on a signal is for the study."""
+        with _handled(self._came):
             yield
-            return
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        for number in SIGNALS:
-            signal.signal(number, self._came)
+
+    @contextmanager
+    def starting_ray(self) -> Iterator[None]:
+        """Ray puts a handler of its own in the place of ours, which leaves with SystemExit: that is obeyed, and ours is put back."""
         try:
             yield
+        except SystemExit as leaves:
+            if leaves.code == signal.SIGTERM:
+                self._came(signal.SIGTERM, None)
+            raise
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            if threading.current_thread() is threading.main_thread():
+                for number in SIGNALS:
+                    signal.signal(number, self._came)
 
     @contextmanager
     def obeyed(self) -> Iterator[None]:

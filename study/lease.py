@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
@@ -39,10 +39,15 @@ class Holder:
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
+    @property
+    def here(self) -> bool:
+        """Whether its number means something in this process: one can look."""
+        return (self.host, self.space) == (socket.gethostname(), _space())
+
     def lives(self) -> bool:
-        """Where its number means something one can look; elsewhere the lease decides."""
+        """By this machine's clock, if it is elsewhere: good enough to be shown, not to take its study."""
         renewed = time.time() - self.beat < EXPIRY
-        if (self.host, self.space) != (socket.gethostname(), _space()):
+        if not self.here:
             return renewed
         born = _born(self.pid)
         return born is not None and (renewed or abs(born - self.born) < 1)  # a clock that was set moves what is known of a birth
@@ -67,14 +72,18 @@ def _born(pid: int) -> float | None:
 
 def holder(folder: Path) -> Holder | None:
     """Who drives the study now; None: nobody who is alive."""
-    found = _read(folder / LEASE)
-    return found if found and found.lives() else None
+    with suppress(OSError):
+        found = _read(folder / LEASE)
+        return found if found and found.lives() else None
+    return None
 
 
 def _read(path: Path) -> Holder | None:
+    """None: there is no lease, or it was torn. OSError: it cannot be read now, which says nothing of its holder."""
     try:
-        return Holder(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        told = json.loads(path.read_bytes())
+        return Holder(**{field.name: told[field.name] for field in fields(Holder) if field.name in told})
+    except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
@@ -84,10 +93,15 @@ def ask(folder: Path, request: Request) -> None:
 
 
 class Lease:
-    """with Lease(folder, obey): no other driver begins meanwhile. obey: called once with what someone asked for."""
+    """with Lease(folder, obey): no other driver begins meanwhile. obey: called once with what someone asked for; say: why it waits."""
 
-    def __init__(self, folder: Path, obey: Callable[[Request], None] = lambda request: None) -> None:
-        self.folder, self.obey = folder, obey
+    def __init__(
+        self,
+        folder: Path,
+        obey: Callable[[Request], None] = lambda request: None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.folder, self.obey, self.say = folder, obey, say
         self.mine = Holder(socket.gethostname(), os.getpid(), _born(os.getpid()) or 0.0, secrets.token_hex(8), time.time(), _space())
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._keep, name="lease", daemon=True)
@@ -101,8 +115,9 @@ class Lease:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.over.set()
         self.thread.join()
-        if self._is_mine():
-            (self.folder / LEASE).unlink(missing_ok=True)
+        with suppress(OSError):
+            if (found := _read(self.folder / LEASE)) and found.token == self.mine.token:
+                (self.folder / LEASE).unlink(missing_ok=True)
 
     def _take(self) -> None:
         """Whoever makes the file has it; a dead holder's is moved away first, which only one of several can do."""
@@ -116,15 +131,31 @@ class Lease:
                 return
             except FileExistsError:
                 dead = _read(path)
-                if other := holder(self.folder):
+                if dead and self._lives(dead):
                     raise ValueError(
-                        f"The study '{self.folder.name}' is being run by {other}; `fairtrial status {self.folder.name}` shows it, "
+                        f"The study '{self.folder.name}' is being run by {dead}; `fairtrial status {self.folder.name}` shows it, "
                         f"`fairtrial stop {self.folder.name}` ends it."
                     ) from None
                 self._move_away(path, dead)
             finally:
                 draft.unlink(missing_ok=True)
         raise ValueError(f"The study '{self.folder.name}' is being taken by several drivers at once; try again.")
+
+    def _lives(self, other: Holder) -> bool:
+        """Clocks of two machines may differ by any time: whether it renews its lease is seen on this machine's own."""
+        if other.here:
+            return other.lives()
+        self.say(f"Looking for {EXPIRY:.0f} seconds whether {other} still drives the study ...")
+        began = time.monotonic()
+        while time.monotonic() - began < EXPIRY:
+            time.sleep(POLL)
+            with suppress(OSError):
+                now = _read(self.folder / LEASE)
+                if now is None or now.token != other.token:  # it has ended, or another one was quicker
+                    return False
+                if now.beat != other.beat:
+                    return True
+        return False
 
     def _move_away(self, path: Path, dead: Holder | None) -> None:
         """The lease of a dead driver. If another one was quicker and it is theirs by now, it is put back."""
@@ -142,10 +173,6 @@ class Lease:
             if self.mine.token not in path.name:
                 path.unlink(missing_ok=True)
 
-    def _is_mine(self) -> bool:
-        found = _read(self.folder / LEASE)
-        return found is not None and found.token == self.mine.token
-
     def _keep(self) -> None:
         beaten = time.monotonic()
         while not self.over.wait(POLL):
@@ -158,20 +185,25 @@ class Lease:
                 continue
 
     def _renew(self) -> None:
-        draft = self.folder / f"{LEASE}.{self.mine.token}"
+        draft, path = self.folder / f"{LEASE}.{self.mine.token}", self.folder / LEASE
         draft.write_text(json.dumps(asdict(self.mine) | {"beat": time.time()}))
-        if self._is_mine():
-            draft.replace(self.folder / LEASE)
-        else:  # this machine slept, and another one went on with the study
-            draft.unlink()
-            self.over.set()
-            self.obey("cancel")
+        try:
+            found = _read(path)
+            if found and found.token != self.mine.token:  # this machine slept, and another one went on with the study
+                self.over.set()
+                self.obey("cancel")
+            elif found or path.exists():
+                draft.replace(path)
+            else:  # another one is about to take it for dead: whoever makes the file has it
+                os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def _look(self) -> None:
         path = self.folder / REQUEST
         if path.exists():
-            text = path.read_text()
+            asked = path.read_bytes()
             path.unlink()
             for request in get_args(Request):
-                if text == request:
+                if asked == request.encode():
                     self.obey(request)

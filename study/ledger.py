@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,10 @@ class Ledger:
             os.fsync(self.file.fileno())
             self.size += len(line)
         except OSError as error:
-            self.failure = error
+            self.failure = OSError(error.errno, error.strerror, str(self.path))
             if error.errno != errno.EBUSY:
-                self.file.truncate(self.size)
+                with suppress(OSError):  # a disk that is read-only or broken refuses this, too; half a line does not count anyway
+                    self.file.truncate(self.size)
 
     def close(self) -> None:
         self.file.close()

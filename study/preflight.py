@@ -7,8 +7,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from study.config import StudyConfig
-from study.ledger import LEDGER
+from study.lease import LEASE, REQUEST
+from study.ledger import LEDGER, events
 
+BEGINNINGS = (
+    "config.yaml",
+    LEDGER,
+    LEASE,
+    REQUEST,
+    "nodes",
+    "readings.csv",
+)  # what a driver leaves that was killed before its study's first line
 TIMEOUT = 10  # seconds for a tracking server to answer
 
 
@@ -20,10 +29,12 @@ def study_folder(config: StudyConfig, *, resume: bool = False) -> Path:
     """Where the study lives, if it is to be resumed, or will live: a ValueError if it is the other way round."""
     folder = Path(config.studies) / config.name
     if resume:
-        if (folder / LEDGER).exists():
+        if events(folder):
             return folder
         raise ValueError(f"There is no study '{config.name}' in {folder.parent} to go on with; leave out --resume to begin it.")
-    if not folder.exists():
+    if not events(folder):
+        if strange := [path.name for path in folder.glob("*") if not path.name.startswith(BEGINNINGS)]:
+            raise ValueError(f"{folder} is no study's folder, since it holds {strange[0]}; run it under another --name, or move that away.")
         return folder
     free = next(name for i in count(2) if not (folder.parent / (name := f"{config.name}-{i}")).exists())
     if (folder / "finished.json").exists():
@@ -31,6 +42,18 @@ def study_folder(config: StudyConfig, *, resume: bool = False) -> Path:
     else:
         state, cure = "was started before and did not finish", f"`fairtrial run {config.name} --resume` goes on with it"
     raise ValueError(f"The study '{config.name}' {state}: {folder}. {cure}; `--name {free}` runs it again beside.")
+
+
+def close_folder(folder: Path) -> None:
+    """Whoever writes into a study's folder decides what it does: it is the user's own, and closed to others."""
+    probe = folder / f"{LEASE}.owner"
+    probe.touch()  # storage may have ideas of its own on who is who
+    owner, mine = folder.stat().st_uid, probe.stat().st_uid
+    probe.unlink()
+    if owner != mine:
+        raise PreflightError(f"A study's folder must be one's own, but {folder} belongs to user {owner}, not {mine}; chown it, or copy it.")
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def embedded_uri(studies: Path) -> str:

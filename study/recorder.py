@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from study.storage import Lost, drop_checkpoints, keep, leaves
 from trainables.contract import TrialSpec
 
 LOST = ("diverged", "out_of_memory")  # a row that says so is the last one
-NO_ROOM = ("No space left on device", "Disk quota exceeded", "Read-only file system")
+NO_ROOM = re.compile("(No space left on device|Disk quota exceeded|Read-only file system)(?:: '([^']+)')?")
 KEEPS = 2  # checkpoints of a trial: the last one may not be whole if the power goes
 
 
@@ -76,10 +77,15 @@ class Recorder(Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         error = Path(trial.error_file).read_text() if trial.error_file else ""
-        if said := next((said for said in NO_ROOM if said in error), ""):  # not the trial's fault: it goes on when there is room again
-            self.no_room = said
+        if self.lacks_room(error):  # not the trial's fault: it goes on when there is room again
             return
         self._end(trial, TrialSpec.from_dict(trial.config["spec"]), "failed", trial.last_result or {}, error=" ".join(error.split())[-300:])
+
+    def lacks_room(self, error: str) -> bool:
+        """Whether a disk was full or closed, and which: what Tune copies without a word on where goes into the study's folder."""
+        if said := NO_ROOM.search(error):
+            self.no_room = f"{said[1]}: {said[2] or self.ledger.path.parent}"
+        return bool(said)
 
     def _end(self, trial: Trial, spec: TrialSpec, outcome: str, last: dict[str, Any], **more: Any) -> None:
         """Only once what the trial leaves is on the disk; then its checkpoints go."""

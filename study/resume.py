@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ def began_with(past: Sequence[Event], config: StudyConfig) -> StudyConfig:
 def check_same(past: Sequence[Event], now: Mapping[str, Any], *, new_code: bool = False) -> dict[str, int]:
     """What the study grows by. ValueError: it is another study, with the differences. new_code: other code is allowed."""
     before = {part: dict(past[0][part]) for part in now if part in past[0]}  # an earlier version told less
+    before["config"] = _whole(before["config"])
     for event in past:
         before["config"] |= event.get("grows", {})
         before["code"] |= event.get("code", {})
@@ -63,6 +65,14 @@ def check_same(past: Sequence[Event], now: Mapping[str, Any], *, new_code: bool 
     if audited and "search_trials" in grows:
         raise ValueError("An audit has read the test classes with every search trial, which closes the search: search_trials cannot grow.")
     return grows
+
+
+def _whole(config: Mapping[str, Any]) -> dict[str, Any]:
+    """With the keys that have come since, which had no other value than their default; one that this code cannot read stays as it was."""
+    with suppress(ValueError):
+        made = make(config).model_dump(mode="json")
+        return {key: value for key, value in made.items() if key not in ELSEWHERE}
+    return dict(config)
 
 
 @dataclass

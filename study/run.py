@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import traceback
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from study.ledger import LEDGER, Ledger, events
 from study.live import View
 from study.mirror import Mirror
 from study.nodes import ask_nodes, check_nodes
-from study.preflight import PreflightError, check_place, study_folder, tracking_uri
+from study.preflight import PreflightError, check_place, close_folder, study_folder, tracking_uri
 from study.recorder import Recorder
 from study.resume import began_with, check_same, identity, rebuild, take_up
 from study.room import Room, find_room
@@ -63,11 +64,12 @@ def run_study(config: StudyConfig, *, resume: bool = False, new_code: bool = Fal
     folder = study_folder(config, resume=resume)
     try:
         folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        close_folder(folder)
     except OSError as error:
         raise PreflightError(f"The studies folder must be writable: {error}; choose another with --set studies=FOLDER.") from None
-    interrupts = Interrupts()
-    with Lease(folder, interrupts.ask), interrupts.watched():
-        drive = Drive(config, folder, interrupts, view or View(config), new_code=new_code)
+    interrupts, view = Interrupts(), view or View(config)
+    with Lease(folder, interrupts.ask, view.say), interrupts.watched():
+        drive = Drive(config, folder, interrupts, view, new_code=new_code)
         done = drive.run()
     if done.interrupted:
         return done
@@ -96,34 +98,38 @@ class Drive:
 
     def run(self) -> Finished:
         mirror = Mirror(self.config, self.folder, self.ledger, resumed=self.past, say=self.view.say)
+        recorder = Recorder(self.ledger, self.view, self.standing.epochs)
         ours = not ray.is_initialized()
         try:
-            recorder = self._train(mirror)
+            self._train(mirror, recorder)
             if self._over(recorder) and not self.standing.finished:
                 self.ledger.note("finished")
         finally:
-            try:
-                self._close(mirror)  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
+            try:  # before Ray goes: a thread that frees a reference to Ray's objects at that moment ends the process
+                self._close(mirror, recorder)
             finally:
                 self.ledger.close()
-                write_readings(self.folder)
+                with suppress(OSError):  # a full disk: it is made from the ledger, by the next driver too
+                    write_readings(self.folder)
                 if ours:
                     ray.shutdown()
         return self._done(recorder)
 
-    def _train(self, mirror: Mirror) -> Recorder:
-        recorder = Recorder(self.ledger, self.view, self.standing.epochs)
+    def _train(self, mirror: Mirror, recorder: Recorder) -> None:
         if self.past and self.searcher.over and not self.grows:  # all that is left is to write it down
             mirror.wait_until_ready()
-            return recorder
+            return
         room = self._ready(mirror)
         self._note_beginning()
         self.searcher.slots, self.searcher.note = room.slots, recorder.given
         room.load = self.searcher.load
         self.view.took_up(self.standing.ended)
         with self.view.running(total=self.total, slots=min(room.slots(), self.total)), self.interrupts.obeyed(), closing(room):
-            _tuner(self, recorder, room).fit()
-        return recorder
+            try:
+                _tuner(self, recorder, room).fit()
+            except Exception as error:  # Tune writes files of its own, too
+                if not recorder.lacks_room("".join(traceback.format_exception(error))):
+                    raise
 
     def _note_beginning(self) -> None:
         """From here on there is something to go on with."""
@@ -143,7 +149,7 @@ class Drive:
     def _ready(self, mirror: Mirror) -> Room:
         """Ray and MLflow; a study that cannot have both leaves nothing behind."""
         try:
-            room = find_room(self.config, self.view.say)
+            room = self._room()
             if len([node for node in ray.nodes() if node["Alive"]]) > 1:
                 check_nodes(self.folder, ask_nodes(self.folder))
             mirror.wait_until_ready()
@@ -153,17 +159,32 @@ class Drive:
             raise
         return room
 
+    def _room(self) -> Room:
+        with self.interrupts.starting_ray():
+            try:
+                return find_room(self.config, self.view.say)
+            except Exception as error:
+                if ray.is_initialized() or isinstance(error, (PreflightError, ValueError)):
+                    raise
+                why = " ".join(str(error).split())
+                raise PreflightError(
+                    f"A study needs Ray, but it did not start ({why}); try again when this machine has less to do."
+                ) from error
+
     def _over(self, recorder: Recorder) -> bool:
         """The searcher takes a trial that the disk cut off for one that failed."""
-        return self.searcher.over and not recorder.no_room and self.ledger.failure is None
+        return self.searcher.over and not self._no_room(recorder)
 
-    def _close(self, mirror: Mirror) -> None:
-        """After a signal an MLflow that is away is no error: the study is interrupted anyway, and all is in the ledger."""
+    def _close(self, mirror: Mirror, recorder: Recorder) -> None:
+        """After a signal or on a full disk what MLflow lacks is no error: the study is interrupted anyway, and all is in the ledger."""
         try:
             mirror.close()
         except TrackingError:
-            if not self.interrupts.signal:
+            if not (self.interrupts.signal or self._no_room(recorder)):
                 raise
+
+    def _no_room(self, recorder: Recorder) -> str:
+        return str(self.ledger.failure or recorder.no_room)
 
     def must_end(self, recorder: Recorder, room: Room) -> bool:
         """Asked by Tune after every event."""
@@ -171,15 +192,14 @@ class Drive:
         if self.interrupts.stopping and not self.searcher.stopping:
             self.searcher.stopping = True
             self.ledger.note("stopping")
-        return self.interrupts.ending or bool(recorder.no_room) or self.ledger.failure is not None
+        return self.interrupts.ending or bool(self._no_room(recorder))
 
     def _done(self, recorder: Recorder) -> Finished:
         ended = [event["outcome"] for event in events(self.folder) if event["event"] == "end"]
         done = Finished(self.folder, tracking_uri(self.config), len(ended), ended.count("failed"), not self._over(recorder), [], None)
         if not done.interrupted:
             (self.folder / "finished.json").write_text(json.dumps({"trials": done.trials, "failed": done.failed}))
-        no_room = str(self.ledger.failure or recorder.no_room)
-        return replace(done, signal=self.interrupts.signal, no_room=no_room)
+        return replace(done, signal=self.interrupts.signal, no_room=self._no_room(recorder))
 
 
 class _Ends(tune.Stopper):

@@ -1,6 +1,6 @@
-"""A driver for tests to kill: runs a study on the Ray that it finds, with workers that fail as a plan says.
+"""A driver for tests to kill: the command line, with workers that fail as a plan says.
 
-python driver.py CONFIG.yaml PLAN.json MARKS [--resume]: PLAN is a list of {"trial", "epoch", "do"}; each happens once, and leaves a mark.
+python driver.py PLAN.json MARKS run CONFIG.yaml ...: PLAN is a list of {"trial", "epoch", "do"}; each happens once, and leaves a mark.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray import cloudpickle
 
 import study.run
-from study.config import make
-from study.sources import read_yaml
-from trainables.learner import Learner
+from study.__main__ import app
 from trainables.slot import Slot
 from trainables.worker import Worker
 
@@ -46,6 +43,11 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
                 self.learner.fits[0].train_epoch = lambda number: math.nan  # type: ignore[method-assign]
             if what == "oserror":
                 raise OSError("a switch was turned off")
+            if what == "fail":
+                Path(
+                    marks, str(next(i for i, fault in enumerate(plan) if fault["do"] == "fail"))
+                ).unlink()  # and again when it is tried again
+                raise RuntimeError("broken on purpose")
             return super().step()
 
         def save(self) -> dict[str, Any]:
@@ -57,9 +59,6 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "state.pt")
             return super().save()
 
-        def build(self) -> Learner:
-            return super().build()
-
     class PlannedSlot(Slot):
         kind = Planned
 
@@ -67,13 +66,10 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
 
 
 def main() -> None:
-    config, plan, marks = sys.argv[1:4]
+    plan, marks, *words = sys.argv[1:]
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     study.run.Slot = planned_slot(json.loads(Path(plan).read_text()), marks)  # type: ignore[misc]
-    if address := os.environ.get("RAY_ADDRESS"):
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    done = study.run.run_study(make(read_yaml(Path(config))), resume="--resume" in sys.argv)
-    sys.exit(128 + done.signal if done.signal else 4 if done.no_room else 130 if done.interrupted else 3 if done.failed else 0)
+    app(words)
 
 
 if __name__ == "__main__":

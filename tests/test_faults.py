@@ -6,46 +6,41 @@ One slot and one seed, so that the undisturbed study's own ledger is what every 
 from __future__ import annotations
 
 import io
-import json
-import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from driver import planned_slot
-from invariants import check, check_ledger, story
+from invariants import check, story
+from killing import Driver, Plan, rows, small, spoil, wait_for
 from ray import cloudpickle
 from rich.console import Console
+from test_stores import Server
+from trees import folders, jpeg
+from typer.testing import CliRunner
 
 import study.run
 from analysis.exports import ranking_frame
 from study import run_study
-from study.config import StudyConfig, make
-from study.ledger import LEDGER, events
+from study.__main__ import app
+from study.config import StudyConfig
+from study.ledger import events
 from study.live import View
-from study.presets import SMOKE, quickstart
 from study.run import Finished
-from study.storage import checkpoints, config_yaml
+from study.storage import checkpoints
 from trainables.artifacts import STATE
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
-faults = pytest.mark.faults
-HERE = Path(__file__).parent
+pytestmark = [pytest.mark.ray, pytest.mark.faults, pytest.mark.timeout(600)]
+long = pytest.mark.long
 ROWS = 4 + 2 + 2  # about half of what the study does
-
-
-def small(folder: Path, name: str, **changes: Any) -> StudyConfig:
-    usual = {"losses": ["contrastive"], "search_trials": 3, "reproductions": 1, "epochs": 4, "grace": 1, "slots": 1, "baselines": False}
-    return make(quickstart() | SMOKE | {"studies": str(folder), "name": name} | usual | changes)
+Undisturbed = tuple[list[Any], str]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +60,7 @@ def same_home(one_home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRTRIAL_DATA", one_home)
 
 
-def here(config: StudyConfig, plan: list[dict[str, Any]] | None = None, *, resume: bool = False) -> Finished:
+def here(config: StudyConfig, plan: Plan | None = None, *, resume: bool = False) -> Finished:
     """Run it in this process, with the faults of the plan."""
     marks = Path(config.studies) / f"marks-{config.name}"
     marks.mkdir(exist_ok=True)
@@ -75,101 +70,56 @@ def here(config: StudyConfig, plan: list[dict[str, Any]] | None = None, *, resum
         return run_study(config, resume=resume, view=View(config, Console(file=io.StringIO())))
 
 
-class Driver:
-    """A driver in a process of its own, on the shared Ray."""
-
-    def __init__(self, config: StudyConfig, plan: list[dict[str, Any]] | None = None, *, resume: bool = False) -> None:
-        self.folder = Path(config.studies) / config.name
-        files = Path(config.studies) / f"files-{config.name}"
-        (files / "marks").mkdir(parents=True, exist_ok=True)
-        (files / "config.yaml").write_text(config_yaml(config))
-        (files / "plan.json").write_text(json.dumps(plan or []))
-        words = [str(files / "config.yaml"), str(files / "plan.json"), str(files / "marks"), *(["--resume"] if resume else [])]
-        environment = {**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self.log = (files / "log.txt").open("a")
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "driver.py"), *words], env=environment, stdout=self.log, stderr=self.log
-        )
-
-    def until(self, what: Callable[[list[dict[str, Any]]], bool]) -> Driver:
-        """Wait until its ledger says so."""
-        deadline = time.monotonic() + 240
-        while not what(events(self.folder)):
-            assert self.process.poll() is None, Path(self.log.name).read_text()
-            assert time.monotonic() < deadline, Path(self.log.name).read_text()
-            time.sleep(0.05)
-        return self
-
-    def end(self, number: int = 0) -> int:
-        """Its exit code, after this signal."""
-        if number:
-            self.process.send_signal(number)
-        try:
-            return self.process.wait(timeout=240)
-        finally:
-            self.log.close()
-
-
-def rows(count: int) -> Callable[[list[dict[str, Any]]], bool]:
-    return lambda told: sum(event["event"] == "row" for event in told) >= count
+def happened(config: StudyConfig) -> int:
+    """How many faults of the plan."""
+    return len(list((Path(config.studies) / f"marks-{config.name}").iterdir()))
 
 
 @pytest.fixture(scope="module")
-def undisturbed(local_ray: Any, folder: Path, one_home: str) -> tuple[list[Any], str]:
+def undisturbed(local_ray: Any, folder: Path, one_home: str) -> Undisturbed:
     """What every study here must come to: its story and its table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAIRTRIAL_DATA", one_home)
         done = run_study(config := small(folder, "undisturbed"), view=View(config, Console(file=io.StringIO())))
     check(done.folder)
-    return story(done.folder), ranking_frame(done.rankings).to_csv()
+    return story(done.folder), (done.folder / "ranking.csv").read_text()
 
 
-def same(folder: Path, undisturbed: tuple[list[Any], str]) -> bool:
-    return story(folder) == undisturbed[0] and (folder / "ranking.csv").read_text() == undisturbed_csv(folder)
+def same(folder: Path, undisturbed: Undisturbed) -> bool:
+    return (story(folder), (folder / "ranking.csv").read_text()) == undisturbed
 
 
-def undisturbed_csv(folder: Path) -> str:
-    return (folder.parent / "undisturbed" / "ranking.csv").read_text()
-
-
-def spoil(folder: Path) -> None:
-    """Everything that Ray and MLflow's mirror noted, cut in half."""
-    for path in [*(folder / "ray").glob("*/*.json"), *(folder / "ray").glob("*/*.pkl"), folder / "mlflow.json"]:
-        if path.is_file():
-            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def test_a_driver_is_killed_interrupted_and_terminated_and_its_files_cut_in_half(undisturbed: tuple[list[Any], str], folder: Path) -> None:
+def test_a_driver_is_killed_interrupted_and_terminated_and_its_files_are_cut_short(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "killed")
     assert Driver(config).until(rows(2)).end(signal.SIGKILL) == -signal.SIGKILL
-    spoil(folder / "killed")
-    assert Driver(config, resume=True).until(rows(5)).end(signal.SIGINT) == 130
+    spoil(folder / "killed", 0.5)
+    assert Driver(config, None, "--resume").until(rows(5)).end(signal.SIGINT) == 130
     check(folder / "killed", finished=False)
-    assert Driver(config, resume=True).until(rows(ROWS)).end(signal.SIGTERM) == 143
+    terminated = Driver(config, None, "--resume").until(rows(ROWS))
+    assert terminated.end(signal.SIGTERM) == 143
+    assert "Interrupted. Nothing is lost" in terminated.log
     check(folder / "killed", finished=False)
-    spoil(folder / "killed")
-    assert Driver(config, resume=True).end() == 0
+    spoil(folder / "killed", 0.0)
+    assert Driver(config, None, "--resume").end() == 0
     check(folder / "killed")
     assert same(folder / "killed", undisturbed)
     assert sum(event["event"] == "resumed" for event in events(folder / "killed")) == 3
 
 
-def test_a_trial_goes_on_after_its_process_died_at_a_step_and_at_a_save_and_storage_failed(
-    undisturbed: tuple[list[Any], str], folder: Path
-) -> None:
+def test_a_trial_goes_on_after_its_process_died_at_a_step_and_at_a_save_and_storage_failed(undisturbed: Undisturbed, folder: Path) -> None:
     plan = [
         {"trial": "search", "epoch": 2, "do": "sigkill"},
         {"trial": "final-1", "epoch": 3, "do": "sigkill", "at": "save"},
         {"trial": "final", "epoch": 1, "do": "oserror"},
     ]
     done = here(small(folder, "slots"), plan)
-    assert len(list((folder / "marks-slots").iterdir())) == 3
+    assert happened(small(folder, "slots")) == 3
     assert (done.failed, done.interrupted) == (0, False)
     check(done.folder)
     assert same(done.folder, undisturbed)
 
 
-def test_a_full_disk_ends_a_study_that_goes_on_when_there_is_room(undisturbed: tuple[list[Any], str], folder: Path) -> None:
+def test_a_full_disk_ends_a_study_that_goes_on_when_there_is_room(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "full")
     done = here(config, [{"trial": "search", "epoch": 2, "do": "enospc", "at": "save"}])
     assert done.interrupted
@@ -180,7 +130,7 @@ def test_a_full_disk_ends_a_study_that_goes_on_when_there_is_room(undisturbed: t
     assert same(done.folder, undisturbed)
 
 
-def test_a_trial_whose_checkpoint_is_broken_starts_over(undisturbed: tuple[list[Any], str], folder: Path) -> None:
+def test_a_trial_whose_checkpoint_is_broken_starts_over(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "broken")
     plan = [{"trial": "search", "epoch": 3, "do": "enospc", "at": "save"}]
     done = here(config, plan)
@@ -199,7 +149,7 @@ def test_a_trial_whose_checkpoint_is_broken_starts_over(undisturbed: tuple[list[
 
 def test_a_trial_that_diverges_ends_with_the_worst_score_and_the_study_goes_on(local_ray: Any, folder: Path) -> None:
     done = here(small(folder, "diverges"), [{"trial": "search", "epoch": 2, "do": "nan"}])
-    check_ledger(done.folder)
+    check(done.folder)
     ends = [event for event in events(done.folder) if event["event"] == "end"]
     assert next((event["outcome"], event["score"], event["epoch"]) for event in ends) == ("diverged", 0.0, 3)
     assert not done.interrupted
@@ -210,7 +160,8 @@ def test_a_second_driver_is_refused(local_ray: Any, folder: Path) -> None:
     first = Driver(config).until(rows(1))
     with pytest.raises(ValueError, match=f"is being run by process {first.process.pid}"):
         here(config, resume=True)
-    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    assert first.until(rows(3)).end(signal.SIGTERM) == 143
+    check(folder / "two", finished=False)
 
 
 def test_a_finished_study_is_shown_again_and_can_grow(local_ray: Any, folder: Path) -> None:
@@ -226,77 +177,151 @@ def test_a_finished_study_is_shown_again_and_can_grow(local_ray: Any, folder: Pa
     assert any("were added after the test classes had been read" in note for ranking in grown.rankings for note in ranking.notes)
 
 
-@faults
+@pytest.mark.parametrize(("change", "shown"), [("learning_rate=0.5", "0.002 -> 0.5"), ("losses=margin", "['contrastive'] -> ['margin']")])
+def test_a_changed_config_is_shown_and_refused(undisturbed: Undisturbed, folder: Path, change: str, shown: str) -> None:
+    said = CliRunner().invoke(app, ["run", "undisturbed", "--resume", "--set", f"studies={folder}", "--set", change])
+    assert said.exit_code == 2
+    assert f"config {change.split('=')[0]}: {shown}" in said.stderr
+    check(folder / "undisturbed")
+    assert same(folder / "undisturbed", undisturbed)
+
+
+def test_trials_that_fail_are_told_by_the_exit_code(local_ray: Any, folder: Path) -> None:
+    config = small(folder, "fails", protocols=["default"], epochs=1)
+    driver = Driver(config, [{"trial": "final", "epoch": 0, "do": "fail"}])
+    assert driver.end() == 3, driver.log
+    assert "1 of 1 trials failed" in driver.log
+    assert [event["outcome"] for event in events(folder / "fails") if event["event"] == "end"] == ["failed"]
+
+
+@long
+def test_a_study_that_has_no_place_says_so(local_ray: Any, folder: Path) -> None:
+    driver = Driver(small(folder, "placeless", workers=64))
+    assert driver.end() == 4
+    assert "A trial needs 64 workers" in driver.log
+    assert "Traceback" not in driver.log
+    assert not (folder / "placeless").exists()
+
+
+@long
+def test_images_that_changed_are_shown_and_refused(local_ray: Any, folder: Path, tmp_path: Path) -> None:
+    root = folders(tmp_path / "images", "abcdefghijkl", images=4)
+    config = small(folder, "images", dataset="image_folder", data_root=str(root), max_classes=None)
+    assert Driver(config).until(rows(1)).end(signal.SIGKILL) == -signal.SIGKILL
+    jpeg(root / "a" / "0.jpg", 77)
+    driver = Driver(config, None, "--resume")
+    assert driver.end() == 2
+    assert "data image_folder: " in driver.log
+
+
+@long
+def test_a_running_study_is_stopped_and_cancelled(undisturbed: Undisturbed, folder: Path) -> None:
+    config = small(folder, "asked")
+    driver = Driver(config).until(rows(1))
+    assert CliRunner().invoke(app, ["stop", "asked", "--studies", str(folder)]).exit_code == 0
+    assert driver.end() == 130
+    told = events(folder / "asked")
+    assert sum(event["event"] == "trial" for event in told) == sum(event["event"] == "end" for event in told), "what ran has finished"
+    check(folder / "asked", finished=False)
+    driver = Driver(config, None, "--resume").until(rows(ROWS))
+    assert CliRunner().invoke(app, ["cancel", "asked", "--studies", str(folder)]).exit_code == 0
+    assert driver.end() == 143
+    check(folder / "asked", finished=False)
+    assert Driver(config, None, "--resume").end() == 0
+    check(folder / "asked")
+    assert same(folder / "asked", undisturbed)
+
+
+@long
 @pytest.mark.parametrize("moment", range(1, 17, 2))
-def test_a_driver_killed_after_any_row(undisturbed: tuple[list[Any], str], folder: Path, moment: int) -> None:
+def test_a_driver_killed_after_any_row(undisturbed: Undisturbed, folder: Path, moment: int) -> None:
     config = small(folder, f"after-{moment}")
-    Driver(config).until(rows(moment)).end(signal.SIGKILL)
-    assert Driver(config, resume=True).end() == 0
+    assert Driver(config).until(rows(moment)).end(signal.SIGKILL) == -signal.SIGKILL
+    assert Driver(config, None, "--resume").end() == 0
     check(folder / config.name)
     assert same(folder / config.name, undisturbed)
 
 
-@faults
+@long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_driver_killed_at_random_moments(undisturbed: tuple[list[Any], str], folder: Path, seed: int) -> None:
+def test_a_driver_killed_at_random_moments(undisturbed: Undisturbed, folder: Path, seed: int) -> None:
     """By the clock, so that a kill falls between a row and its checkpoint, into a start, into an end."""
-    rng, config = random.Random(seed), small(folder, f"random-{seed}")
-    driver = Driver(config).until(lambda told: bool(told))
-    for _ in range(3):
-        time.sleep(rng.uniform(0, 12))
-        driver.end(signal.SIGKILL)
-        driver = Driver(config, resume=True)
+    rng, config, codes = random.Random(seed), small(folder, f"random-{seed}"), []
+    driver = Driver(config).until(bool)
+    for longest in (4, 12, 12):
+        time.sleep(rng.uniform(0, longest))
+        codes.append(driver.end(signal.SIGKILL))
+        driver = Driver(config, None, "--resume")
+    assert codes[0] == -signal.SIGKILL
+    assert set(codes) <= {-signal.SIGKILL, 0}, "a quick machine may be done before the last kill"
     assert driver.end() == 0
     check(folder / config.name)
     assert same(folder / config.name, undisturbed)
 
 
-@faults
+@long
+def test_a_machine_is_lost_with_all_of_its_ray(undisturbed: Undisturbed, folder: Path) -> None:
+    """The head of a cluster, too: the study goes on with another Ray."""
+    config = small(folder, "head")
+    assert Driver(config, own_ray=True).until(rows(ROWS)).end_with_its_ray() == -signal.SIGKILL
+    assert Driver(config, None, "--resume").end() == 0
+    check(folder / "head")
+    assert same(folder / "head", undisturbed)
+
+
+@long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_of_a_group_is_killed(local_ray: Any, folder: Path, rank: int) -> None:
     plan = [{"trial": "search", "epoch": 2, "do": "sigkill", "rank": rank}, {"trial": "final-1", "epoch": 1, "do": "sigkill", "rank": rank}]
-    done = here(small(folder, f"group-{rank}", workers=2), plan)
+    done = here(config := small(folder, f"group-{rank}", workers=2), plan)
+    assert happened(config) == 2
     assert (done.failed, done.interrupted) == (0, False)
     check(done.folder)
 
 
-@faults
+@long
 def test_a_node_is_lost(more_nodes: Callable[..., Any], local_ray: Any, folder: Path) -> None:
     node = more_nodes(num_cpus=2)
     config = small(folder, "node", slots=None, losses=["contrastive", "margin"])
 
-    def lose() -> None:
-        Driver.until(SimpleDriver(folder / "node"), rows(6))  # type: ignore[arg-type]
-        local_ray.remove_node(node)
+    def lose() -> int:
+        wait_for(folder / "node", rows(6))
+        local_ray.remove_node(node, allow_graceful=False)
+        return len(events(folder / "node"))
 
-    thief = threading.Thread(target=lose)
-    thief.start()
-    done = here(config)
-    thief.join()
+    with ThreadPoolExecutor() as pool:
+        lost = pool.submit(lose)
+        done = here(config)
+        assert lost.result() < len(events(folder / "node")), "the study went on after that"
     assert (done.failed, done.interrupted) == (0, False)
     check(done.folder)
 
 
-class SimpleDriver:
-    """Enough of a driver to wait for its ledger."""
+@long
+def test_mlflow_dies_in_mid_study_and_comes_back(undisturbed: Undisturbed, folder: Path, tmp_path: Path) -> None:
+    """Training does not wait for it: the study's rows go on while it is away."""
+    server = Server(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "artifacts")
+    try:
+        driver = Driver(small(folder, "server", tracking_uri=server.uri)).until(rows(3))
+        server.kill()
+        away = len(events(folder / "server"))
+        driver.until(lambda told: len(told) > away + 4)
+        server.start()
+        assert driver.end() == 0, driver.log
+        check(folder / "server")
+        assert same(folder / "server", undisturbed)
+    finally:
+        server.kill()
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.process = subprocess.Popen(["sleep", "600"])
-        self.log = open(os.devnull)  # noqa: SIM115
 
-    def __del__(self) -> None:
-        self.process.kill()
-
-
-@faults
-def test_a_study_moved_elsewhere_goes_on(undisturbed: tuple[list[Any], str], folder: Path, tmp_path: Path) -> None:
+@long
+def test_a_study_moved_elsewhere_goes_on(undisturbed: Undisturbed, tmp_path: Path) -> None:
     """As after the loss of a machine whose storage survived: the studies folder with its store, copied to another place."""
     config = small(tmp_path / "there", "moved")
-    Driver(config).until(rows(5)).end(signal.SIGKILL)
+    assert Driver(config).until(rows(5)).end(signal.SIGKILL) == -signal.SIGKILL
     shutil.copytree(tmp_path / "there", tmp_path / "elsewhere")
     shutil.rmtree(tmp_path / "there")
-    assert Driver(small(tmp_path / "elsewhere", "moved"), resume=True).end() == 0
-    check_ledger(tmp_path / "elsewhere" / "moved")
-    assert story(tmp_path / "elsewhere" / "moved") == undisturbed[0]
-    assert LEDGER in {path.name for path in (tmp_path / "elsewhere" / "moved").iterdir()}
+    assert Driver(small(tmp_path / "elsewhere", "moved"), None, "--resume").end() == 0
+    check(tmp_path / "elsewhere" / "moved")
+    assert same(tmp_path / "elsewhere" / "moved", undisturbed)

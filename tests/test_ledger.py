@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 from pathlib import Path
 
@@ -68,6 +70,22 @@ def test_a_disk_that_is_really_full_is_told(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / LEDGER)
     ledger.file.close()
     ledger.file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115
-    ledger.file.truncate = lambda size: size  # type: ignore[method-assign]
     ledger.note("row", number=0)
     assert "No space left" in str(ledger.failure)
+
+
+def test_a_disk_that_refuses_the_mending_of_a_line_too_is_told(ledger: Ledger, tmp_path: Path) -> None:
+    """It was made read-only under the study, or it breaks: a callback of Tune must not raise."""
+
+    class Gone(io.FileIO):
+        def write(self, line: object) -> int:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path))
+
+        def truncate(self, size: int | None = None) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    ledger.file.close()
+    ledger.file = Gone(tmp_path / LEDGER, "ab")
+    ledger.note("row", number=3)
+    assert "Read-only file system" in str(ledger.failure)
+    assert numbers(tmp_path) == [0, 1, 2]

@@ -85,14 +85,6 @@ def test_a_trial_that_failed_before_it_started_still_ends(played: SimpleNamespac
     assert [(event["event"], event["outcome"]) for event in events(played.folder)] == [("end", "failed")]
 
 
-def test_a_full_disk_is_no_fault_of_the_trial(played: SimpleNamespace) -> None:
-    (played.folder / "error.txt").write_text("OSError: [Errno 28] No space left on device: 'state.pt'")
-    played.trial.error_file = str(played.folder / "error.txt")
-    played.recorder.on_trial_error(0, [], played.trial)
-    assert told(played) == []
-    assert played.recorder.no_room == "No space left on device"
-
-
 @pytest.mark.parametrize(
     ("last", "outcome"),
     [
@@ -260,3 +252,18 @@ def test_a_search_trial_leaves_nothing_on_the_disk(played: SimpleNamespace) -> N
     assert told(played) == [("end", 2)]
     assert not checkpoints(played.folder, key)
     assert not (played.folder / KEPT).exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        ("OSError: [Errno 28] No space left on device: '/tmp/tmp1 on node-7'", "/tmp/tmp1 on node-7"),
+        ("OSError: [Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device", None),  # Tune's copy
+    ],
+)
+def test_a_full_disk_is_no_fault_of_the_trial_and_is_named(played: SimpleNamespace, error: str, place: str | None) -> None:
+    played.trial.error_file = str(played.folder / "error.txt")
+    Path(played.trial.error_file).write_text(error)
+    played.recorder.on_trial_error(0, [], played.trial)
+    assert played.recorder.no_room == f"No space left on device: {place or played.folder}"
+    assert told(played) == [], "the trial goes on when there is room again"

@@ -191,6 +191,21 @@ def test_a_changed_config_is_shown_and_refused(config: MakeConfig) -> None:
     assert "config losses: ['margin', 'contrastive'] -> ['margin']" in str(error.value)
 
 
+def test_a_key_that_a_newer_version_added_is_no_difference_at_its_default(config: MakeConfig) -> None:
+    past, now = told_study(config)
+    del past[0]["config"]["search_epochs"], past[0]["config"]["keep_checkpoints"]
+    assert check_same(past, now) == {}
+    with pytest.raises(ValueError, match="config keep_checkpoints: False -> True"):
+        check_same(past, told_study(config, keep_checkpoints=True)[1])
+
+
+def test_a_key_that_a_newer_version_dropped_is_shown(config: MakeConfig) -> None:
+    past, now = told_study(config)
+    past[0]["config"]["flavour"] = "sweet"
+    with pytest.raises(ValueError, match="config flavour: sweet -> None"):
+        check_same(past, now)
+
+
 def test_changed_images_are_shown_and_refused(config: MakeConfig) -> None:
     past, now = told_study(config)
     with pytest.raises(ValueError, match=r"data sketches: .* -> other"):

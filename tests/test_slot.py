@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from trainables_helpers import TRAINING, final, search
 
+import trainables.slot
 from trainables import fit
 from trainables.artifacts import epoch_of
 from trainables.contract import ARTIFACTS, UNTRAINED, Cell, Leaves, TrialSpec
@@ -144,3 +146,30 @@ def test_other_data_than_the_driver_saw_are_refused() -> None:
     here = slot(replace(search("contrastive"), fingerprint="0123"))
     with pytest.raises(ValueError, match="not those that the study was started with"):
         here.step()
+
+
+@pytest.mark.parametrize(
+    ("probe", "says"), [(None, "unexpected pos"), (28, "No space left on device: '.* on "), (30, "Read-only file system: '")]
+)
+def test_a_save_that_fails_says_whether_the_disk_was_full_and_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: int | None, says: str
+) -> None:
+    """torch itself says "unexpected pos" on a full disk."""
+    here = slot(search("contrastive"))
+    here.step()
+
+    def half(folder: Path, saved: object) -> None:
+        (folder / "state.pt").write_text("half")
+        raise RuntimeError("unexpected pos 704 vs 598")
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(probe, os.strerror(probe or 0))
+
+    monkeypatch.setattr(trainables.slot, "write", half)
+    if probe:
+        monkeypatch.setattr(Path, "write_bytes", full)
+    place = tmp_path / "temporary"
+    place.mkdir()
+    with pytest.raises((RuntimeError, OSError), match=says):
+        here.save_checkpoint(str(place))
+    assert not place.exists(), "half a checkpoint does not fill the disk"

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from analysis.tracking import open_store, studies
 from study.__main__ import app
+from study.commands import config_of
 from study.commands import status as commands
 from study.lease import REQUEST, Lease
 from study.ledger import LEDGER
@@ -103,6 +104,24 @@ def test_status_for_programs(written: Written) -> None:
     assert [each["name"] for each in json.loads(fairtrial(written, "status", "--json").stdout)] == ["mine"]
 
 
+def test_what_is_for_programs_is_not_watched(written: Written) -> None:
+    shown = fairtrial(written, "status", "mine", "--json", "--watch")
+    assert (shown.exit_code, "leave one of them out" in shown.stderr) == (2, True)
+
+
+def test_a_config_that_the_power_cut_short_is_made_again_from_the_ledger(written: Written) -> None:
+    path = written.folder / "config.yaml"
+    whole = path.read_text()
+    for kept in (0, len(whole) // 2, len(whole) - 1):
+        path.write_text(whole[:kept])
+        written.ledger.note("resumed", grows={"reproductions": 3})
+        assert config_of(written.folder).model_copy(update={"reproductions": 2, "slots": written.config.slots}) == written.config
+        assert config_of(written.folder).reproductions == 3
+    path.write_text(whole)
+    config_of(written.folder)
+    assert path.read_text() == whole, "one that is whole is left alone"
+
+
 def test_without_studies_there_is_a_sentence(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["status", "--studies", str(tmp_path)])
     assert shown.exit_code == 2
@@ -152,6 +171,19 @@ def test_reap_writes_what_mlflow_lacks_and_kills_what_nobody_drives(written: Wri
     experiment = client.get_experiment_by_name("mine")
     assert experiment is not None
     assert "RUNNING" not in {run.info.status for run in client.search_runs([experiment.experiment_id])}
+
+
+def test_a_study_that_was_reaped_or_interrupted_in_good_order_needs_no_reaping(written: Written) -> None:
+    assert "1 of 1 studies needed it" in fairtrial(written, "reap").stdout
+    assert "0 of 1 studies needed it" in fairtrial(written, "reap").stdout
+
+
+def test_reap_tells_of_a_store_that_is_away_and_of_no_password(config: MakeConfig) -> None:
+    made = Written(config(losses=["triplet"], name="away", reproductions=2, tracking_uri="http://me:secret@127.0.0.1:9"))
+    made.begin()
+    shown = fairtrial(made, "reap")
+    assert (shown.exit_code, "0 of 1 studies needed it" in shown.stdout) == (4, True)
+    assert "away: MLflow at http://…@127.0.0.1:9 cannot be used" in shown.stdout
 
 
 def test_reap_leaves_running_and_finished_studies_alone(written: Written) -> None:

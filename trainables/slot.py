@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from trainables.process import take_gpus
 from trainables.worker import Worker
 
 ONE = Crew()
+PROBE = 2**20  # bytes
 
 
 class Slot(tune.Trainable):
@@ -46,7 +49,13 @@ class Slot(tune.Trainable):
         return [ray.get_runtime_context().get_node_id()] if ray.is_initialized() else []
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        write(Path(checkpoint_dir), self.worker.save())
+        """Into a folder for temporary files of this node, from which Tune copies it into the study's."""
+        saved, folder = self.worker.save(), Path(checkpoint_dir)
+        try:
+            write(folder, saved)
+        except Exception as error:
+            _probe(folder, error)
+            raise
         if isinstance(self.worker, Group):
             self.worker.rest()
 
@@ -59,3 +68,13 @@ class Slot(tune.Trainable):
     def cleanup(self) -> None:
         if isinstance(self.worker, Group):
             self.worker.stop()
+
+
+def _probe(folder: Path, error: Exception) -> None:
+    """OSError: the disk is full or closed, and which. torch says of that no more than "unexpected pos"."""
+    try:
+        (folder / "probe").write_bytes(bytes(PROBE))
+    except OSError as said:
+        raise OSError(said.errno, said.strerror, f"{folder} on {socket.gethostname()}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # half a checkpoint, which nobody else would remove

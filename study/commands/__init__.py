@@ -2,17 +2,20 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+import yaml
 from rich.console import Console
 
 from study.config import StudyConfig, make
+from study.ledger import events
 from study.preflight import PreflightError, tracking_uri
 from study.sources import read_yaml
+from study.storage import replace_text
 
 if TYPE_CHECKING:
     from analysis.tracking import StudyRows
@@ -63,7 +66,25 @@ def study_folder_of(studies: Path, name: str | None) -> Path:
 
 def config_of(folder: Path) -> StudyConfig:
     """Of a study in the place where it is now."""
-    return make({**read_yaml(folder / "config.yaml"), "studies": str(folder.parent)})
+    return make({**read_yaml(kept_config(folder)), "studies": str(folder.parent)})
+
+
+def kept_config(folder: Path) -> Path:
+    """Its config.yaml; one that the power cut short is made again from the ledger, which has all but the place where a study runs."""
+    path, told = folder / "config.yaml", events(folder)
+    if told and not _is_whole(path, told[0]["config"]):
+        kept = dict(told[0]["config"])
+        for event in told:
+            kept |= event.get("grows", {})
+        replace_text(path, yaml.safe_dump(kept, sort_keys=False))
+        print(f"fairtrial: {path} was broken and is made again from the ledger; tracking_uri and slots are not in it.", file=sys.stderr)
+    return path
+
+
+def _is_whole(path: Path, keys: Iterable[str]) -> bool:
+    with suppress(OSError, ValueError):
+        return path.read_text().endswith("\n") and set(keys) <= set(read_yaml(path))
+    return False
 
 
 def read_rows(folder: Path) -> "StudyRows":

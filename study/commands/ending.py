@@ -76,7 +76,7 @@ def reap(studies: Studies = "studies") -> None:
     for folder in studies_in(root):
         try:
             about = status_of(folder)
-            if about.driver or (about.state == "finished" and not about.behind):
+            if about.driver or not (about.behind or _left_running(folder)):
                 continue
             with Lease(folder):
                 ledger = Ledger(folder / LEDGER)
@@ -92,3 +92,17 @@ def reap(studies: Studies = "studies") -> None:
         print(f"{folder.name}: in order; `{FAIRTRIAL} run {folder.name} --resume` goes on.")
     print(f"{mended} of {len(studies_in(root))} studies needed it.")
     raise typer.Exit(NO_PLACE if failed else 0)
+
+
+def _left_running(folder: Path) -> bool:
+    """Whether MLflow takes one of its runs for alive."""
+    from analysis.tracking import TrackingError, open_store, redact
+
+    config = config_of(folder)
+    uri = tracking_uri(config)
+    try:
+        client = open_store(uri)
+        found = client.get_experiment_by_name(config.name)
+        return found is None or bool(client.search_runs([found.experiment_id], "attributes.status = 'RUNNING'", max_results=1))
+    except Exception as error:
+        raise TrackingError(f"MLflow at {redact(uri)} cannot be used: {' '.join(redact(str(error)).split())}") from error

@@ -28,6 +28,8 @@ def status(
     """Show how far studies are: from their ledgers, whether or not they run."""
     root = Path(studies)
     with one_sentence():
+        if watch and as_json:
+            raise ValueError("--watch draws for people, --json is said once; leave one of them out.")
         found = _look(root, study)
     if as_json:
         plain = [asdict(each) | {"folder": str(each.folder)} for each in found]

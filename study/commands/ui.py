@@ -47,10 +47,13 @@ def ui(
         HOST,
         "--port",
         str(port),
+        "--workers",
+        "1",  # for one pair of eyes
     ]
     # MLflow starts helpers of its own: a group, so that ending this ends them all.
     server = subprocess.Popen(command, env={"MLFLOW_DISABLE_TELEMETRY": "true", **os.environ}, start_new_session=True)
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal went, as when ssh drops
+        signal.signal(number, signal.getsignal(signal.SIGINT))
     try:
         code = server.wait()
     except KeyboardInterrupt:

@@ -1,0 +1,97 @@
+"""Studies to be killed: drivers in processes of their own, and what is waited for and spoiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+
+from study.config import StudyConfig, make
+from study.cursor import CURSOR
+from study.ledger import events
+from study.presets import SMOKE, quickstart
+from study.storage import config_yaml
+
+HERE = Path(__file__).parent
+PATIENCE = 240  # seconds
+Told = Callable[[list[dict[str, Any]]], bool]
+Plan = list[dict[str, Any]]
+
+
+def small(folder: Path, name: str, **changes: Any) -> StudyConfig:
+    usual = {"losses": ["contrastive"], "search_trials": 3, "reproductions": 1, "epochs": 4, "grace": 1, "slots": 1, "baselines": False}
+    return make(quickstart() | SMOKE | {"studies": str(folder), "name": name} | usual | changes)
+
+
+def rows(count: int) -> Told:
+    return lambda told: sum(event["event"] == "row" for event in told) >= count
+
+
+def wait_for(folder: Path, what: Told, unless: Callable[[], str] = lambda: "") -> None:
+    """Until a study's ledger says so. unless: what ended it before."""
+    deadline = time.monotonic() + PATIENCE
+    while not what(events(folder)):
+        assert not unless(), unless()
+        assert time.monotonic() < deadline, f"nothing of the kind in {folder}"
+        time.sleep(0.05)
+
+
+class Driver:
+    """The command line in a process of its own, on the shared Ray or on its own."""
+
+    def __init__(self, config: StudyConfig, plan: Plan | None = None, *more: str, own_ray: bool = False) -> None:
+        self.folder = Path(config.studies) / config.name
+        files = Path(config.studies) / f"files-{config.name}"
+        (files / "marks").mkdir(parents=True, exist_ok=True)
+        (files / "config.yaml").write_text(config_yaml(config))
+        (files / "plan.json").write_text(json.dumps(plan or []))
+        command = [sys.executable, str(HERE / "driver.py"), str(files / "plan.json"), str(files / "marks")]
+        words = ["run", str(files / "config.yaml"), "--set", f"studies={config.studies}", *more]
+        environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+        environment |= {"PYTHONPATH": os.pathsep.join(sys.path)}
+        environment |= {} if own_ray else {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+        self.path = files / "log.txt"
+        with self.path.open("a") as log:
+            self.process = subprocess.Popen([*command, *words], env=environment, stdout=log, stderr=log)
+
+    @property
+    def log(self) -> str:
+        return self.path.read_text()
+
+    def until(self, what: Told) -> Driver:
+        """Wait until its ledger says so."""
+        wait_for(self.folder, what, lambda: "" if self.process.poll() is None else self.log)
+        return self
+
+    def end(self, number: int = 0) -> int:
+        """Its exit code, after this signal."""
+        if number:
+            self.process.send_signal(number)
+        return self.process.wait(timeout=PATIENCE)
+
+    def end_with_its_ray(self) -> int:
+        """As when the machine goes: all at once."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        assert {"raylet", "gcs_server"} <= {process.name() for process in family}
+        code = self.end(9)
+        for process in family:
+            if process.is_running():
+                process.kill()
+        psutil.wait_procs(family, timeout=30)
+        return code
+
+
+def spoil(folder: Path, keep: float) -> None:
+    """All that was noted beside the ledger, cut to this share of it; 0: as after the power went."""
+    state = [path for kind in ("json", "pkl") for path in (folder / "ray").glob(f"*/*.{kind}") if path.is_file()]
+    for path in [*state, folder / CURSOR, folder / "config.yaml"]:
+        if path.exists():
+            path.write_bytes(path.read_bytes()[: int(keep * path.stat().st_size)])

@@ -161,11 +161,17 @@ def test_compute_adds_up(study: Study) -> None:
     assert every["epochs"] == 3 * len(study.rows.trials)
 
 
-def test_transfer_appears_once_an_audit_has_scored_the_checkpoints(study: Study) -> None:
+def test_transfer_appears_once_an_audit_has_scored_the_checkpoints_at_their_chosen_epochs(study: Study) -> None:
+    """By its chosen epoch the first trial validates best, by its last one the second would."""
     rows = study.rows
-    trials = rows.trials.assign(**{"audit/recall_at_1": 0.5, "select/recall_at_1": 0.6})
-    table = make_table("transfer", Study(replace(rows, trials=trials)))
-    assert table.rows
+    first = rows.trials["trial"] == "search-0"
+    scores = {"audit/select/recall_at_1": (0.6, 0.5), "audit/recall_at_1": (0.4, 0.3), "select/recall_at_1": (0.1, 0.5)}
+    trials = rows.trials.assign(**{name: np.where(first, *pair) for name, pair in scores.items()})
+    table = make_table("transfer", Study(replace(rows, trials=trials[trials["role"] == "search"])))
+    assert {row["protocol"] for row in table.rows} == {RATIO}  # under default validation is the test
+    for row in table.rows:
+        assert row["rank_correlation"] == pytest.approx(1)
+        assert (value(row["chosen"]), value(row["regret"])) == (0.4, 0)
     assert all(cell.peeks for cell in table.cells())
 
 

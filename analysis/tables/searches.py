@@ -89,5 +89,6 @@ def transferred(rows: StudyRows) -> Table:
         Column("rank_correlation", form="number", digits=2), *shares,
     ]  # fmt: skip
     lines = [line | {name: Cell(line[name], peeks=True) for name in ("chosen", "best", "regret")} for line in records(found)]
-    notes = ["regret: best test Recall@1 of any trial minus that of the trial which validation chooses. Nothing here ranks a loss."]
+    notes = ["regret: best test Recall@1 of any trial minus that of the trial which validation chooses. Nothing here ranks a loss.",
+             "Validation and test scores are those of the epoch that each trial's own selection metric chose."]  # fmt: skip
     return table("transfer", "From validation to test", columns, lines, notes=notes if lines else [])

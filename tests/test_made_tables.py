@@ -67,6 +67,38 @@ def test_a_recall_that_falls_is_doubted_until_it_is_above_the_highest_again() ->
     assert [name for name, cell in doubted(cells).items() if cell.doubt] == ["recall_at_10", "recall_at_100"]
 
 
+def test_a_pair_is_told_apart_by_classes_and_seeds_together_whatever_wilcoxon_says_of_these_models() -> None:
+    """Twenty classes of two seeds: in seed 1 the first loss is far ahead in all classes, in seed 2 it is as far behind in all but one."""
+    rows = rows_of([final(loss, RATIO, "final", seed) for loss in ("triplet", "contrastive", "margin") for seed in (1, 2)])
+    hits = {"triplet": {1: 4, 2: 1}, "contrastive": {1: 2, 2: 2}, "margin": {1: 0, 2: 0}}
+    queries = [
+        {"run_id": f"{loss}/{RATIO}/final-{seed}", "fold": "0", "rule": HONEST, "class": label, "recall_at_1": float(query < count)}
+        for loss, seeds in hits.items() for seed, count in seeds.items() for label in range(20) for query in range(4 + label % 3)
+    ]  # fmt: skip
+    queries += [line | {"class": 20, "recall_at_1": float(line["run_id"].startswith("margin"))} for line in queries if line["class"] == 0]
+    rows = replace(rows, queries=pd.DataFrame(queries))
+    table = make_table("significance", Study(rows))
+    row = one(table, loss="triplet", other="contrastive")
+    means = pd.DataFrame(queries).groupby("run_id")["recall_at_1"].mean()
+    expected = sum(means[f"triplet/{RATIO}/final-{seed}"] - means[f"contrastive/{RATIO}/final-{seed}"] for seed in (1, 2)) / 2
+    assert value(row["difference"]) == pytest.approx(expected)  # as the ranking has it: by queries
+    gap = row["difference"]
+    assert isinstance(gap, Cell)
+    assert gap.low < 0 < gap.high
+    assert row["p_value"] < 0.05  # type: ignore[operator]
+    assert (row["apart"], row["classes"]) == ("no", 21)
+    assert one(table, loss="contrastive", other="margin")["apart"] == "yes"
+    assert "not about the losses" in table.notes[1]
+
+
+def test_the_significance_of_a_setup_agrees_with_the_letters_of_the_ranking(study: Study) -> None:
+    ranking = {(row["protocol"], row["loss"]): row["groups"] for row in make_table("ranking", study).rows}
+    for row in make_table("significance", study).rows:
+        if row["setup"] == "validation":
+            shared = set(ranking[row["protocol"], row["loss"]]) & set(ranking[row["protocol"], row["other"]])
+            assert row["apart"] == ("no" if shared else "yes")
+
+
 def test_folds_are_told_one_by_one_with_their_own_validation_score() -> None:
     made = [final("triplet", FOLDS, "final", seed) for seed in (1, 2)]
     rows = rows_of(made)

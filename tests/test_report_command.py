@@ -55,7 +55,8 @@ def test_two_studies_are_compared_by_their_folders(studies: Path) -> None:
     assert "search trials 2 and 0" in found["above"][0]
     gaps = [row["difference_recall_at_1"] for row in found["rows"]]
     assert len(gaps) == 6
-    assert all(abs(gap["value"] if isinstance(gap, dict) else gap) < 1e-12 for gap in gaps)
+    assert all(abs(gap["value"]) < 1e-12 for gap in gaps)
+    assert all(gap["low"] <= 1e-12 and gap["high"] >= -1e-12 for gap in gaps)
 
 
 def test_a_study_is_not_compared_with_itself(studies: Path) -> None:

@@ -68,7 +68,9 @@ TABLES: dict[str, Kind] = {
         "each loss's rank in every cell, total, mean and deviation (thesis table 11)", lambda study: tournament(study.scores)
     ),
     "mean_ranks": Kind("Friedman over cells, mean ranks and who cannot be told apart", lambda study: mean_ranks(study.scores)),
-    "significance": Kind("every pair of losses: Wilcoxon with Holm over test classes", lambda study: significance(study.rows)),
+    "significance": Kind(
+        "every pair of losses: the paired difference, with intervals for all pairs together", lambda study: significance(study.rows)
+    ),
     "cross_validation": Kind(
         "validation and test score of every fold (thesis tables 12 and 13)", lambda study: cross_validation(folds_of(study.rows))
     ),

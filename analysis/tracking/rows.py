@@ -31,8 +31,12 @@ class StudyRows:
 
     @property
     def finals(self) -> pd.DataFrame:
-        """Final trials that finished; of those made again after a search had grown, the last."""
+        """Final trials that finished; where they were made again after a search had grown, of the last setting only.
+
+        A seed that failed the second time is missing: its number of before is of another setting.
+        """
         if self.trials.empty:
             return self.trials
-        found = self.trials[(self.trials["phase"] == "final") & (self.trials["status"] == "FINISHED")]
-        return found.drop_duplicates(["cell", "role", "seed"], keep="last")
+        every = self.trials[self.trials["phase"] == "final"]
+        last = every.drop_duplicates(["cell", "role", "seed"], keep="last")
+        return last[last["status"] == "FINISHED"]

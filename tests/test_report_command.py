@@ -63,3 +63,18 @@ def test_a_study_is_not_compared_with_itself(studies: Path) -> None:
     shown = CliRunner().invoke(app, ["compare", "made", "made", "--studies", str(studies / "one")])
     assert shown.exit_code == 2
     assert "name another one" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (["--beside", "thesis"], "name it with --table"),
+        (["--format", "latex"], "name it with --table"),
+        (["--published", "thesis", "--beside", "thesis", "--table", "retrieval"], "leave one of them out"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused_in_a_sentence(studies: Path, words: list[str], cure: str) -> None:
+    shown = CliRunner().invoke(app, ["report", "made", "--studies", str(studies / "one"), *words])
+    assert shown.exit_code == 2
+    assert cure in " ".join(shown.stderr.split())
+    assert not list(studies.glob("**/report.html"))

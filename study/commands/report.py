@@ -26,6 +26,8 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any format."""
+    with one_sentence():
+        _fits(table, form, published, beside)
     form = "json" if as_json else form
     if published:
         _paper(published, table, form)
@@ -33,6 +35,16 @@ def report(
         _table(Path(studies), study, table, form, beside)
     else:
         _page(Path(studies), study, as_json=as_json)
+
+
+def _fits(table: str | None, form: str, published: str | None, beside: str | None) -> None:
+    """What would be ignored is refused."""
+    if beside and published:
+        raise ValueError("--beside puts a paper's values beside a study's, but --published shows no study; leave one of them out.")
+    if beside and not table:
+        raise ValueError("--beside puts a paper's values beside one table of a study; name it with --table (`fairtrial list tables`).")
+    if form != "text" and not (table or published):
+        raise ValueError("--format writes one table; name it with --table (`fairtrial list tables`), or take --json for the ranking.")
 
 
 def _paper(paper: str, table: str | None, form: str) -> None:

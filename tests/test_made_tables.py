@@ -9,7 +9,7 @@ from statistics import stdev
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, HONEST, PEEKS, RATIO, everything, final, rows_of, share
+from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.effects import effects
@@ -123,8 +123,16 @@ def test_split_ratio_counts_classes_and_reads_validation_at_the_chosen_epoch(stu
 
 def test_hyperparameters_have_sources_start_found_and_edge(study: Study) -> None:
     row = one(make_table("hyperparameters", study), loss="contrastive", protocol=RATIO)
-    assert (row["parameter"], row["paper"], row["start"], row["found"], row["range"]) == ("margin", "0.5", "0.1", "0", "0 to 1")
+    assert (row["parameter"], row["paper"], row["start"], row["found"], row["range"]) == (
+        "margin",
+        "0.5",
+        "0.1",
+        "0",
+        "0 to 0.1",
+    )  # as far as it was tried
     assert row["edge"] == "the best may lie outside"
+    peeked = one(make_table("hyperparameters", study), loss="contrastive", protocol="default")
+    assert (peeked["start"], peeked["found"]) == ("0.1", Cell(0.0, peeks=True))
 
 
 def test_the_difference_of_the_setups_is_signed_and_marked(study: Study) -> None:
@@ -140,6 +148,26 @@ def test_concatenated_stands_beside_separated_under_folds_only(study: Study) -> 
     row = one(table, loss="triplet")
     assert value(row["concatenated_recall_at_1"]) == pytest.approx(share(4))
     assert value(row["separated_recall_at_1"]) == pytest.approx(share(1, 2))
+
+
+def test_the_triplet_report_has_the_train_loss_of_the_epoch_that_its_row_is_about() -> None:
+    made = [final("triplet", protocol, "final", seed) for protocol in ("default", RATIO, FOLDS) for seed in (1, 2)]
+    rows = rows_of(made)
+    curves = pd.DataFrame([{"run_id": each.key, "metric": "train/loss", "epoch": e, "value": 1.0 / e} for each in made for e in (1, 2, 3)])
+    columns = {"test/triplet_accuracy": 0.8, "last/triplet_accuracy": 0.7, "train/loss": 1 / 3, "fold0/chosen_epoch": 1.0}
+    trials = rows.trials.assign(**columns, **{"fold1/chosen_epoch": 2.0})
+    table = make_table("triplet_report", Study(replace(rows, trials=trials, curves=curves)))
+    found = {(row["protocol"], row["rule"]): (row["train_loss"], row["triplet_accuracy"].peeks) for row in table.rows}
+    assert found == {
+        ("default", PEEKS): (0.5, True),
+        ("default", LAST): (pytest.approx(1 / 3), True),  # its setting was tuned on test
+        (RATIO, HONEST): (0.5, False),
+        (RATIO, LAST): (pytest.approx(1 / 3), False),
+        (FOLDS, HONEST): (0.75, False),  # epochs 1 and 2
+        (FOLDS, LAST): (pytest.approx(1 / 3), False),
+    }
+    plain = make_table("triplet_report", Study(replace(rows, trials=trials.assign(tuned=False), curves=curves)))
+    assert not one(plain, protocol="default", rule=LAST)["triplet_accuracy"].peeks  # type: ignore[attr-defined]
 
 
 def test_effects_compare_only_what_all_levels_have() -> None:

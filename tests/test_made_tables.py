@@ -13,6 +13,7 @@ from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, 
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.effects import effects
+from analysis.tables.improvement import improvement
 from analysis.tables.retrieval import doubted
 from analysis.tables.scores import frame
 from analysis.tables.table import Cell, Table
@@ -170,6 +171,15 @@ def test_the_triplet_report_has_the_train_loss_of_the_epoch_that_its_row_is_abou
     assert not one(plain, protocol="default", rule=LAST)["triplet_accuracy"].peeks  # type: ignore[attr-defined]
 
 
+def test_improvement_is_over_the_variant_that_is_there_and_says_which() -> None:
+    place = {"dataset": "d", "backbone": "b", "embedding_size": 1, "protocol": "p", "setup": "validation", "what": ""}
+    scores = {"contrastive_euclidean": 0.5, "triplet@wide": 0.4, "margin": 0.6}
+    table = improvement(frame({**place, "metric": "recall_at_1", "loss": loss, "cell": Cell(score)} for loss, score in scores.items()))
+    row = one(table, loss="margin")
+    assert (value(row["over_contrastive"]), value(row["over_triplet"])) == (pytest.approx(0.2), pytest.approx(0.5))
+    assert table.notes == ("over contrastive: that is contrastive_euclidean here.", "over triplet: that is triplet@wide here.")
+
+
 def test_effects_compare_only_what_all_levels_have() -> None:
     place = {"dataset": "d", "embedding_size": 1, "protocol": "default", "setup": "default", "what": "", "metric": "recall_at_1"}
     scores = [("a", "x", 0.5), ("b", "x", 0.7), ("a", "y", 0.1), ("b", "y", 0.2), ("a", "z", 0.9)]
@@ -211,7 +221,8 @@ def test_the_search_table_has_expected_bests_and_the_share_near_the_best(study: 
     trials = rows.trials.assign(**{"select/best": np.where(rows.trials["trial"] == "search-1", 0.4, 0.3)})
     row = one(make_table("search", Study(replace(rows, trials=trials))), loss="triplet", protocol=RATIO)
     assert [value(row[name]) for name in ("published", "best_of_1", "best_of_2", "best")] == pytest.approx([0.3, 0.35, 0.4, 0.4])
-    assert row["within_a_point"] == 0.5
+    assert value(row["within_a_point"]) == 0.5
+    assert one(make_table("search", study), loss="triplet", protocol="default")["within_a_point"].peeks  # type: ignore[attr-defined]
 
 
 def test_compute_adds_up(study: Study) -> None:

@@ -102,8 +102,9 @@ TABLES: dict[str, Kind] = {
     ),
     "compute": Kind("trials, epochs, hours and how trials ended", lambda study: compute(study.rows)),
 }
-# Tables that hold losses against each other: what is not equal between them is said above.
-COMPARE = {"ranking", "retrieval", "tournament", "mean_ranks", "significance", "default_vs_validation", "concatenated", "improvement"}
+# Tables that do not hold losses against each other; above all others it is said what is not equal between them.
+ALONE = {"beside", "split_ratio", "hyperparameters", "importance", "transfer", "compute"}
+COMPARE = TABLES.keys() - ALONE
 
 
 def make_table(name: str, study: Study) -> Table:

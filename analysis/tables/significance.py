@@ -55,13 +55,13 @@ def _of_place(rows: StudyRows, place: Place, parts: Parts, *, metric: str) -> It
         mine.sort(key=lambda one: -one.numbers[metric].value)
         ends = differences({one.reading.loss: one.worlds[metric] for one in mine})
         classes = pd.DataFrame({one.reading.loss: one.reading.sums(parts, metric).by_class() for one in mine})
-        p_values = wilcoxon_holm(classes)
-        for one, other in combinations(mine, 2):
+        p_values = wilcoxon_holm(classes).to_numpy()
+        for (i, one), (j, other) in combinations(enumerate(mine), 2):
             pair, number, less = (one.reading.loss, other.reading.loss), one.numbers[metric], other.numbers[metric]
             gap = Cell(number.value - less.value, *ends[pair], rule=number.rule, peeks=number.peeks or less.peeks)
             told = {"difference": gap, "apart": "yes" if leaves_out_zero(ends[pair]) else "no"}
             about = {**where, "protocol": protocol, "setup": setup, "loss": pair[0], "other": pair[1]}
-            yield {**about, **told, "classes": len(classes), "p_value": float(p_values.loc[pair])}
+            yield {**about, **told, "classes": len(classes), "p_value": float(p_values[i, j])}
 
 
 def mean_ranks(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
@@ -70,16 +70,21 @@ def mean_ranks(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     rows: list[dict[str, Any]] = []
     notes = []
     for setup, part in sorted(mine[mine["metric"] == metric].groupby("setup"), key=lambda pair: SETUPS[str(pair[0])]):
-        result = friedman(matches(part).T)
+        cells = matches(part).T
+        result = friedman(cells)
         if not result:
             continue
         cliques, peeks = result.cliques(), setup == "default"
         for loss, rank in result.mean_ranks.items():
             groups = "".join(chr(ord("a") + i) for i, clique in enumerate(cliques) if loss in clique)
             rows.append({"setup": str(setup), "loss": str(loss), "mean_rank": Cell(float(rank), peeks=peeks), "groups": groups})
+        over = (
+            f"{result.blocks} cells" if result.blocks == len(cells) else f"the {result.blocks} of {len(cells)} cells that have every loss"
+        )
+        without = f", without {', '.join(result.left_out)} (missing in too many cells)" if result.left_out else ""
         notes.append(
-            f"{setup}: Friedman chi-square {result.statistic:.2f} on {len(result.mean_ranks) - 1} degrees of freedom over {result.blocks} "
-            f"cells, p = {result.p_value:.2g}; Nemenyi's critical difference {result.critical_difference:.2f}."
+            f"{setup}: Friedman chi-square {result.statistic:.2f} on {len(result.mean_ranks) - 1} degrees of freedom over {over}{without}, "
+            f"p = {result.p_value:.2g}; Nemenyi's critical difference {result.critical_difference:.2f}."
         )
     rank = Column("mean_rank", form="number", digits=2, parts=("peeks",))
     columns = [Column("setup", place=True), Column("loss"), rank, Column("groups", "cannot be told apart")]

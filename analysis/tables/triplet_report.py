@@ -49,17 +49,17 @@ def triplets_of(rows: StudyRows) -> list[dict[str, Any]]:
 
 def _train_loss(losses: dict[str, pd.Series[float]], trials: pd.DataFrame, *, chosen: bool) -> float | None:
     """The mean over seeds at their last epoch, or at their chosen one; of folds at each one's chosen epoch."""
-    values = []
+    values: list[float] = []
     for trial in records(trials):
-        curve = losses.get(str(trial["run_id"]), pd.Series(dtype=float))
+        curve = dict(losses.get(str(trial["run_id"]), pd.Series(dtype=float)).items())
         folds = [trial.get(f"fold{fold}/chosen_epoch") for fold in range(int(trial["folds"]))] if trial["folds"] > 1 else []
-        epochs = (folds or [trial.get("chosen_epoch")]) if chosen else [curve.index.max() if len(curve) else None]
-        values += [float(np.mean(there))] if (there := [curve[epoch] for epoch in epochs if epoch in curve.index]) else []
+        epochs = (folds or [trial.get("chosen_epoch")]) if chosen else [max(curve, default=None)]
+        values += [float(np.mean(there))] if (there := [curve[epoch] for epoch in epochs if epoch in curve]) else []
     return float(np.mean(values)) if values else None
 
 
 def _means(trials: pd.DataFrame, place: str, rule: str, *, peeks: bool) -> Iterator[tuple[str, Cell]]:
     for name in (*PERCENT, *COSINES):
-        values = trials[f"{place}/{name}"].dropna().astype(float) if f"{place}/{name}" in trials else []
+        values = trials.get(f"{place}/{name}", pd.Series(dtype=float)).dropna().astype(float)
         if len(values):
-            yield name, Cell(float(np.mean(values)), rule=rule, peeks=peeks)
+            yield name, Cell(float(values.mean()), rule=rule, peeks=peeks)

@@ -51,7 +51,8 @@ def _train_loss(losses: dict[str, pd.Series[float]], trials: pd.DataFrame, *, ch
     """The mean over seeds at their last epoch, or at their chosen one; of folds at each one's chosen epoch."""
     values: list[float] = []
     for trial in records(trials):
-        curve = dict(losses.get(str(trial["run_id"]), pd.Series(dtype=float)).items())
+        known = losses.get(str(trial["run_id"]), pd.Series(dtype=float))
+        curve: dict[Any, float] = dict(zip(known.index, known, strict=True))
         folds = [trial.get(f"fold{fold}/chosen_epoch") for fold in range(int(trial["folds"]))] if trial["folds"] > 1 else []
         epochs = (folds or [trial.get("chosen_epoch")]) if chosen else [max(curve, default=None)]
         values += [float(np.mean(there))] if (there := [curve[epoch] for epoch in epochs if epoch in curve]) else []

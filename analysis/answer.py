@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analysis.statistics import Floats, interval
+from analysis.statistics import Floats, differences
 from analysis.tables import Number, Ranking, RankingRow
 
 
@@ -28,7 +28,8 @@ def _first(honest: list[RankingRow], worlds: Mapping[str, Floats], *, tuned: boo
     how = "After fair tuning" if tuned else "Without a search and with epochs chosen on held-out classes"
     if not others:
         return f"{how}, {best.loss}, the only loss here, has {score}."
-    near = [loss for loss in others if not _ahead(worlds, best.loss, loss)]
+    ahead = _ahead({row.loss: worlds[row.loss] for row in honest})
+    near = [loss for loss in others if (best.loss, loss) not in ahead]
     if not near:
         return f"{how}, {best.loss} is first with {score}, and every other loss is behind it beyond chance."
     if near == others and len(others) > 1:
@@ -38,9 +39,10 @@ def _first(honest: list[RankingRow], worlds: Mapping[str, Floats], *, tuned: boo
 
 def _against_baselines(ranking: Ranking, honest: list[RankingRow]) -> list[str]:
     beaten, said = [], []
+    ahead = _ahead(ranking.worlds)
     for name, numbers in ranking.baselines.items():
         baseline = f"{name} ({_with_rule(numbers['recall_at_1'])})"
-        short = [row.loss for row in honest if not _ahead(ranking.worlds, row.loss, name)]
+        short = [row.loss for row in honest if (row.loss, name) not in ahead]
         if not short:
             beaten.append(baseline)
         elif len(short) == len(honest):
@@ -69,9 +71,10 @@ def _with_rule(number: Number) -> str:
     return f"{number.percent()} %, {number.rule}"
 
 
-def _ahead(worlds: Mapping[str, Floats], one: str, other: str) -> bool:
-    """Whether the paired difference leaves out zero."""
-    return interval(worlds[one] - worlds[other])[0] > 0
+def _ahead(worlds: Mapping[str, Floats]) -> set[tuple[str, str]]:
+    """Who is ahead of whom: the paired difference lies above zero, all pairs taken together."""
+    found = differences(worlds)
+    return {pair for pair, (low, _) in found.items() if low > 0} | {(b, a) for (a, b), (_, high) in found.items() if high < 0}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -19,10 +19,20 @@ def notes(finals: pd.DataFrame) -> list[str]:
         f"* chosen with test feedback: its {_peeked(own)} picked on the test classes. Never rank it among numbers without the mark.",
         f"[low, high]: {LEVEL:.0%} interval, bootstrap over test classes and {spread} (n - 1 of n drawn); {_fixed(own)}",
         "Rank: by validation-setup Recall@1; in brackets the ranks that the same interval allows.",
+        *_letters(own),
         *_few(int(seeds.min())),
         *_beside(finals),
         *_diverged(finals),
         *_extended(finals),
+    ]
+
+
+def _letters(own: pd.DataFrame) -> list[str]:
+    if own.loc[~own["peeks"], "loss"].nunique() < 2:
+        return []
+    return [
+        "Losses that share a letter cannot be told apart: the interval of their difference, paired and widened so that those of all pairs"
+        f" hold together ({LEVEL:.0%}, max-|t|), leaves zero in."
     ]
 
 

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 from analysis.tracking import read_study
 from analysis.tracking.files import fetch
@@ -19,6 +21,9 @@ from study.status import status_of
 from trainables.artifacts import STATE, read
 from trainables.contract import Leaves, TrialSpec
 from trainables.worker import Worker
+
+if TYPE_CHECKING:  # torch is imported when the first trial is built
+    from trainables.learner import Learner
 
 Progress = Callable[[int, int], None]
 
@@ -40,12 +45,13 @@ def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, t
             mirror.wait_until_ready()
             trials = read_study(tracking_uri(config), config.name).trials
             runs = dict(zip(trials["cell"] + "/" + trials["trial"], trials["run_id"], strict=True))
-            for number, (given, end) in enumerate(wanted):
+            for number, given in enumerate(wanted):
                 progress(number, len(wanted))
                 spec = _opened(config, given)
-                ledger.note("reading", key=given["key"], reads=[(str(end["epoch"]), spec.rule)])
-                metrics = {f"audit/{name}": value for name, value in _score(tracking_uri(config), runs[given["key"]], spec).items()}
-                ledger.note("audit", key=given["key"], metrics=metrics)
+                learner = _loaded(tracking_uri(config), runs[given["key"]], spec)
+                chosen = " ".join(str(epoch) for _, epoch in learner.best)
+                ledger.note("reading", key=given["key"], reads=[(chosen, spec.rule)])  # before it happens
+                ledger.note("audit", key=given["key"], metrics={f"audit/{name}": value for name, value in _score(learner).items()})
         finally:
             mirror.close()
             ledger.close()
@@ -53,14 +59,13 @@ def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, t
     return len(wanted)
 
 
-def _wanted(told: list[Event]) -> Iterator[tuple[Event, Event]]:
-    """Search trials that ended well, with their ends."""
+def _wanted(told: list[Event]) -> Iterator[Event]:
+    """Search trials that ended well."""
     ends = {event["key"]: event for event in told if event["event"] == "end"}
     done = {event["key"] for event in told if event["event"] == "audit"}
     for given in (event for event in told if event["event"] == "trial" and event["name"].startswith("search-")):
-        end = ends[given["key"]]
-        if end["outcome"] in ("finished", "stopped early") and given["key"] not in done:
-            yield given, end
+        if ends[given["key"]]["outcome"] in ("finished", "stopped early") and given["key"] not in done:
+            yield given
 
 
 def _opened(config: StudyConfig, given: Event) -> TrialSpec:
@@ -70,11 +75,18 @@ def _opened(config: StudyConfig, given: Event) -> TrialSpec:
     return replace(spec, phase="final", splits=splits, leaves=Leaves(last=False, embeddings=False))
 
 
-def _score(uri: str, run: str, spec: TrialSpec) -> dict[str, float]:
-    """The test classes, by the weights of the epoch that validation chose."""
+def _loaded(uri: str, run: str, spec: TrialSpec) -> Learner:
+    """Where the trial was saved last."""
     with tempfile.TemporaryDirectory() as here:
         state = read(fetch(uri, run, [STATE], Path(here))[STATE].parent)
     worker = Worker()
-    worker.begin(replace(spec, training=replace(spec.training, epochs=len(state["rows"]))))  # where it was saved last
+    worker.begin(replace(spec, training=replace(spec.training, epochs=len(state["rows"]))))
     worker.load(state)
-    return dict(worker.learner.read_test().test)
+    return worker.learner
+
+
+def _score(learner: Learner) -> dict[str, float]:
+    """The test classes, by the weights of the epoch that validation chose for each split; select/: what chose, at the same epochs."""
+    final = learner.read_test()
+    chosen = [learner.rows[epoch - 1].folds[fold] for fold, epoch in enumerate(final.epochs)]
+    return {**final.test, **{f"select/{name}": fmean(fold[name] for fold in chosen) for name in chosen[0]}}

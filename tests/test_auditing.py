@@ -75,6 +75,24 @@ def test_what_was_kept_is_scored_as_a_final_trial_of_that_seed_and_setting_is(st
         assert [(line["trial"], line["epoch"]) for line in csv.DictReader(file)] == [("search-0", "3"), ("search-1", "1")]
 
 
+def test_both_scores_and_the_line_in_the_readings_are_those_of_each_folds_chosen_epoch(config: MakeConfig) -> None:
+    """A learning rate so high that the first epoch is the best of three."""
+    more = {"epochs": 3, "search_trials": 2, "keep_checkpoints": True, "baselines": False, "learning_rate": 0.03}
+    study = config(losses=["contrastive"], protocols=["k_fold:2"], **more)
+    folder = finished(study)
+    audit(study, folder)
+    rows = [event["metrics"] for event in events(folder) if event["event"] == "row"][:3]
+    curves = [[row[f"fold{fold}/select/recall_at_1"] for row in rows] for fold in (0, 1)]
+    best = [curve.index(max(curve)) for curve in curves]
+    assert best != [2, 2]
+    trial = read_study(tracking_uri(study), study.name).trials.set_index("trial").loc["search-0"]
+    for name in ("recall_at_1", "map_at_r"):
+        assert trial[f"audit/select/{name}"] == pytest.approx(sum(rows[e][f"fold{i}/select/{name}"] for i, e in enumerate(best)) / 2)
+    assert trial["select/recall_at_1"] == rows[2]["select/recall_at_1"] != pytest.approx(trial["audit/select/recall_at_1"])
+    with (folder / "readings.csv").open() as file:
+        assert next(csv.DictReader(file))["epoch"] == " ".join(str(epoch + 1) for epoch in best)
+
+
 def test_an_audit_closes_the_search_and_is_not_made_twice(study: StudyConfig, config: MakeConfig) -> None:
     folder = finished(study)
     audit(study, folder)

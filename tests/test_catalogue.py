@@ -11,8 +11,8 @@ import pytest
 from made import empty, everything, one_row, partly_failed, rows_of
 
 from analysis.tables.catalogue import COMPARE, TABLES, Study, make_table
-from analysis.tables.table import Cell, Table
-from analysis.tables.writers import FORMATS, as_csv, as_html, as_json, as_latex, as_markdown, as_text, lines_of
+from analysis.tables.table import Cell, Table, measured, table
+from analysis.tables.writers import FORMATS, as_csv, as_html, as_json, as_latex, as_markdown, as_text, lines_of, plain
 
 STUDIES = {"empty": empty, "one row": one_row, "partly failed": partly_failed, "everything": lambda: rows_of(everything())}
 NEEDS_MORE = {"mean_ranks", "effects", "triplet_report", "generalisation", "importance", "transfer"}  # than made rows have
@@ -63,6 +63,11 @@ def test_the_fairness_check_stands_above_every_table_that_compares(name: str, st
         assert as_text(table).splitlines()[1].startswith("Fairness check: ")
         assert "Fairness check: " in as_html(table)
         assert "Fairness check: " in as_markdown(table)
+
+
+def test_an_end_of_exactly_zero_is_told_to_programs() -> None:
+    made = table("t", "t", [measured("gap", form="points")], [{"gap": Cell(0.0, 0.0, 0.2)}, {"gap": Cell(0.0)}])
+    assert [row["gap"] for row in plain(made)["rows"]] == [{"value": 0.0, "low": 0.0, "high": 0.2}, 0.0]
 
 
 class Count(HTMLParser):

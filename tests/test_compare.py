@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from made import FOLDS, RATIO, empty, everything, final, partly_failed, rows_of, share, spec
 
@@ -51,6 +52,37 @@ def test_other_test_classes_leave_no_interval() -> None:
     found = compare(small(), other)
     assert all(row["difference_recall_at_1"].low is None for row in found.rows)
     assert "not the same" in found.notes[0]
+
+
+def with_birds(study: StudyRows) -> StudyRows:
+    """The same once more on a second dataset, which has one test class less."""
+    there = study.queries[study.queries["class"] > 0]
+    twice = {
+        "trials": (study.trials, {"dataset": "birds", "cell": "birds/" + study.trials["cell"]}),
+        "queries": (there, {}),
+        "curves": (study.curves, {}),
+    }
+    joined = {
+        name: pd.concat([getattr(study, name), frame.assign(run_id="birds/" + frame["run_id"], **more)], ignore_index=True)
+        for name, (frame, more) in twice.items()
+    }
+    return replace(study, **joined)
+
+
+def test_datasets_need_not_have_the_same_number_of_test_classes() -> None:
+    found = compare(with_birds(small()), with_birds(small(more=1)))
+    assert [row["dataset"] for row in found.rows] == ["birds", "birds", "sketches", "sketches"]
+    for row in found.rows:
+        gap = row["difference_recall_at_1"]
+        assert gap.low - 1e-9 <= 0.2 <= gap.high + 1e-9
+    assert found.notes == ()
+
+
+def test_a_dataset_that_only_one_study_has_takes_no_interval_from_the_others() -> None:
+    found = compare(small(), with_birds(small(more=1)))
+    gaps = {(row["dataset"], row["loss"]): row["difference_recall_at_1"] for row in found.rows}
+    assert gaps["birds", "triplet"] is None
+    assert gaps["sketches", "triplet"].low is not None
 
 
 def test_what_is_only_in_one_study_has_no_counterpart() -> None:

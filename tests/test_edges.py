@@ -7,16 +7,18 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.edges import edge_notes
+from analysis.edges import Settings, edge_notes
 from search_spaces import Value
 
 CELL = "sketches/tiny-16/{loss}/fixed_validation"
 
 
-def chosen(loss: str, setting: dict[str, Value], *, searched: bool = True, seeds: int = 2) -> list[str]:
+def chosen(loss: str, setting: dict[str, Value], *, tried: Settings | None = None, seeds: int = 2) -> list[str]:
+    """tried: by the search; without it one that drew from the ranges."""
     cell = CELL.format(loss=loss)
     trial: dict[str, Any] = {"cell": cell, "loss": loss, "protocol": "fixed_validation", "setting": setting}
-    return edge_notes(pd.DataFrame([trial] * seeds), {cell} if searched else set())
+    drawn = [setting, {name: value if isinstance(value, (bool, str)) else value * 0.987654 + 0.000123 for name, value in setting.items()}]
+    return edge_notes(pd.DataFrame([trial] * seeds), {cell: drawn if tried is None else tried} if tried != [] else {})
 
 
 @pytest.mark.parametrize(
@@ -62,4 +64,33 @@ def test_choices_have_no_edge_and_a_card_that_is_not_here_no_range() -> None:
 
 
 def test_what_nobody_searched_was_not_chosen() -> None:
-    assert chosen("contrastive", {"margin": 1.0}, searched=False) == []
+    assert chosen("contrastive", {"margin": 1.0}, tried=[]) == []
+
+
+MULTI = {"margin": 0.5, "alpha": 2.0, "beta": 50.0, "epsilon": 0.1}
+
+
+def swept(values: list[float], **others: float) -> list[dict[str, Value]]:
+    return [{**MULTI, **others}, *({**MULTI, **others, "alpha": value} for value in values)]
+
+
+def test_a_sweep_has_the_ends_of_what_it_tried() -> None:
+    """The card's range goes from 1, the thesis's grid from 2."""
+    (note,) = chosen("multi_similarity", MULTI, tried=swept([2.0, 18.0, 50.0, 100.0]))
+    assert note.startswith(
+        "alpha of multi_similarity under fixed_validation was chosen as 2, its published value, at the edge of its range 2 to 100"
+    )
+    assert note.endswith("the best may lie outside.")
+    assert chosen("multi_similarity", {**MULTI, "alpha": 18.0}, tried=swept([2.0, 18.0, 50.0, 100.0])) == []
+    (thinned,) = chosen("multi_similarity", {**MULTI, "alpha": 50.0}, tried=swept([2.0, 18.0, 50.0]))
+    assert "range 2 to 50" in thinned
+
+
+def test_a_published_value_off_the_grid_was_tried_too() -> None:
+    assert chosen("multi_similarity", MULTI, tried=swept([2.0, 18.0, 50.0], alpha=1.0)[1:]) != []
+    assert chosen("multi_similarity", MULTI, tried=[{**MULTI, "alpha": 1.0}, *swept([2.0, 18.0, 50.0])]) == []
+
+
+def test_what_a_search_held_was_not_chosen() -> None:
+    held = {**MULTI, "margin": 0.0}
+    assert chosen("multi_similarity", {**held, "alpha": 18.0}, tried=swept([2.0, 18.0, 50.0], margin=0.0)) == []

@@ -9,10 +9,11 @@ from statistics import stdev
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, HONEST, PEEKS, RATIO, everything, final, rows_of, share
+from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.effects import effects
+from analysis.tables.improvement import improvement
 from analysis.tables.retrieval import doubted
 from analysis.tables.scores import frame
 from analysis.tables.table import Cell, Table
@@ -67,6 +68,38 @@ def test_a_recall_that_falls_is_doubted_until_it_is_above_the_highest_again() ->
     assert [name for name, cell in doubted(cells).items() if cell.doubt] == ["recall_at_10", "recall_at_100"]
 
 
+def test_a_pair_is_told_apart_by_classes_and_seeds_together_whatever_wilcoxon_says_of_these_models() -> None:
+    """Twenty classes of two seeds: in seed 1 the first loss is far ahead in all classes, in seed 2 it is as far behind in all but one."""
+    rows = rows_of([final(loss, RATIO, "final", seed) for loss in ("triplet", "contrastive", "margin") for seed in (1, 2)])
+    hits = {"triplet": {1: 4, 2: 1}, "contrastive": {1: 2, 2: 2}, "margin": {1: 0, 2: 0}}
+    queries = [
+        {"run_id": f"{loss}/{RATIO}/final-{seed}", "fold": "0", "rule": HONEST, "class": label, "recall_at_1": float(query < count)}
+        for loss, seeds in hits.items() for seed, count in seeds.items() for label in range(20) for query in range(4 + label % 3)
+    ]  # fmt: skip
+    queries += [line | {"class": 20, "recall_at_1": float(line["run_id"].startswith("margin"))} for line in queries if line["class"] == 0]
+    rows = replace(rows, queries=pd.DataFrame(queries))
+    table = make_table("significance", Study(rows))
+    row = one(table, loss="triplet", other="contrastive")
+    means = pd.DataFrame(queries).groupby("run_id")["recall_at_1"].mean()
+    expected = sum(means[f"triplet/{RATIO}/final-{seed}"] - means[f"contrastive/{RATIO}/final-{seed}"] for seed in (1, 2)) / 2
+    assert value(row["difference"]) == pytest.approx(expected)  # as the ranking has it: by queries
+    gap = row["difference"]
+    assert isinstance(gap, Cell)
+    assert gap.low < 0 < gap.high
+    assert row["p_value"] < 0.05  # type: ignore[operator]
+    assert (row["apart"], row["classes"]) == ("no", 21)
+    assert one(table, loss="contrastive", other="margin")["apart"] == "yes"
+    assert "not about the losses" in table.notes[1]
+
+
+def test_the_significance_of_a_setup_agrees_with_the_letters_of_the_ranking(study: Study) -> None:
+    ranking = {(row["protocol"], row["loss"]): row["groups"] for row in make_table("ranking", study).rows}
+    for row in make_table("significance", study).rows:
+        if row["setup"] == "validation":
+            shared = set(ranking[row["protocol"], row["loss"]]) & set(ranking[row["protocol"], row["other"]])
+            assert row["apart"] == ("no" if shared else "yes")
+
+
 def test_folds_are_told_one_by_one_with_their_own_validation_score() -> None:
     made = [final("triplet", FOLDS, "final", seed) for seed in (1, 2)]
     rows = rows_of(made)
@@ -91,8 +124,16 @@ def test_split_ratio_counts_classes_and_reads_validation_at_the_chosen_epoch(stu
 
 def test_hyperparameters_have_sources_start_found_and_edge(study: Study) -> None:
     row = one(make_table("hyperparameters", study), loss="contrastive", protocol=RATIO)
-    assert (row["parameter"], row["paper"], row["start"], row["found"], row["range"]) == ("margin", "0.5", "0.1", "0", "0 to 1")
+    assert (row["parameter"], row["paper"], row["start"], row["found"], row["range"]) == (
+        "margin",
+        "0.5",
+        "0.1",
+        "0",
+        "0 to 0.1",
+    )  # as far as it was tried
     assert row["edge"] == "the best may lie outside"
+    peeked = one(make_table("hyperparameters", study), loss="contrastive", protocol="default")
+    assert (peeked["start"], peeked["found"]) == ("0.1", Cell(0.0, peeks=True))
 
 
 def test_the_difference_of_the_setups_is_signed_and_marked(study: Study) -> None:
@@ -108,6 +149,35 @@ def test_concatenated_stands_beside_separated_under_folds_only(study: Study) -> 
     row = one(table, loss="triplet")
     assert value(row["concatenated_recall_at_1"]) == pytest.approx(share(4))
     assert value(row["separated_recall_at_1"]) == pytest.approx(share(1, 2))
+
+
+def test_the_triplet_report_has_the_train_loss_of_the_epoch_that_its_row_is_about() -> None:
+    made = [final("triplet", protocol, "final", seed) for protocol in ("default", RATIO, FOLDS) for seed in (1, 2)]
+    rows = rows_of(made)
+    curves = pd.DataFrame([{"run_id": each.key, "metric": "train/loss", "epoch": e, "value": 1.0 / e} for each in made for e in (1, 2, 3)])
+    columns = {"test/triplet_accuracy": 0.8, "last/triplet_accuracy": 0.7, "train/loss": 1 / 3, "fold0/chosen_epoch": 1.0}
+    trials = rows.trials.assign(**columns, **{"fold1/chosen_epoch": 2.0})
+    table = make_table("triplet_report", Study(replace(rows, trials=trials, curves=curves)))
+    found = {(row["protocol"], row["rule"]): (row["train_loss"], row["triplet_accuracy"].peeks) for row in table.rows}
+    assert found == {
+        ("default", PEEKS): (0.5, True),
+        ("default", LAST): (pytest.approx(1 / 3), True),  # its setting was tuned on test
+        (RATIO, HONEST): (0.5, False),
+        (RATIO, LAST): (pytest.approx(1 / 3), False),
+        (FOLDS, HONEST): (0.75, False),  # epochs 1 and 2
+        (FOLDS, LAST): (pytest.approx(1 / 3), False),
+    }
+    plain = make_table("triplet_report", Study(replace(rows, trials=trials.assign(tuned=False), curves=curves)))
+    assert not one(plain, protocol="default", rule=LAST)["triplet_accuracy"].peeks  # type: ignore[attr-defined]
+
+
+def test_improvement_is_over_the_variant_that_is_there_and_says_which() -> None:
+    place = {"dataset": "d", "backbone": "b", "embedding_size": 1, "protocol": "p", "setup": "validation", "what": ""}
+    scores = {"contrastive_euclidean": 0.5, "triplet@wide": 0.4, "margin": 0.6}
+    table = improvement(frame({**place, "metric": "recall_at_1", "loss": loss, "cell": Cell(score)} for loss, score in scores.items()))
+    row = one(table, loss="margin")
+    assert (value(row["over_contrastive"]), value(row["over_triplet"])) == (pytest.approx(0.2), pytest.approx(0.5))
+    assert table.notes == ("over contrastive: that is contrastive_euclidean here.", "over triplet: that is triplet@wide here.")
 
 
 def test_effects_compare_only_what_all_levels_have() -> None:
@@ -151,7 +221,8 @@ def test_the_search_table_has_expected_bests_and_the_share_near_the_best(study: 
     trials = rows.trials.assign(**{"select/best": np.where(rows.trials["trial"] == "search-1", 0.4, 0.3)})
     row = one(make_table("search", Study(replace(rows, trials=trials))), loss="triplet", protocol=RATIO)
     assert [value(row[name]) for name in ("published", "best_of_1", "best_of_2", "best")] == pytest.approx([0.3, 0.35, 0.4, 0.4])
-    assert row["within_a_point"] == 0.5
+    assert value(row["within_a_point"]) == 0.5
+    assert one(make_table("search", study), loss="triplet", protocol="default")["within_a_point"].peeks  # type: ignore[attr-defined]
 
 
 def test_compute_adds_up(study: Study) -> None:
@@ -161,11 +232,17 @@ def test_compute_adds_up(study: Study) -> None:
     assert every["epochs"] == 3 * len(study.rows.trials)
 
 
-def test_transfer_appears_once_an_audit_has_scored_the_checkpoints(study: Study) -> None:
+def test_transfer_appears_once_an_audit_has_scored_the_checkpoints_at_their_chosen_epochs(study: Study) -> None:
+    """By its chosen epoch the first trial validates best, by its last one the second would."""
     rows = study.rows
-    trials = rows.trials.assign(**{"audit/recall_at_1": 0.5, "select/recall_at_1": 0.6})
-    table = make_table("transfer", Study(replace(rows, trials=trials)))
-    assert table.rows
+    first = rows.trials["trial"] == "search-0"
+    scores = {"audit/select/recall_at_1": (0.6, 0.5), "audit/recall_at_1": (0.4, 0.3), "select/recall_at_1": (0.1, 0.5)}
+    trials = rows.trials.assign(**{name: np.where(first, *pair) for name, pair in scores.items()})
+    table = make_table("transfer", Study(replace(rows, trials=trials[trials["role"] == "search"])))
+    assert {row["protocol"] for row in table.rows} == {RATIO}  # under default validation is the test
+    for row in table.rows:
+        assert row["rank_correlation"] == pytest.approx(1)
+        assert (value(row["chosen"]), value(row["regret"])) == (0.4, 0)
     assert all(cell.peeks for cell in table.cells())
 
 

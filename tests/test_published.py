@@ -168,3 +168,11 @@ def test_published_files_are_listed_with_their_source() -> None:
     names = [path.name for path in folder.iterdir() if path.name.endswith(".csv")]
     assert len(names) == 11
     assert all(f"`{name}`" in readme for name in names)
+
+
+def test_the_thesis_chose_its_ratio_by_the_test_scores_and_its_setups_are_not_paired() -> None:
+    ratios = published_table("thesis", "split_ratio")
+    assert all(row["test"].peeks for row in ratios.rows)
+    assert "The thesis chose the ratio by these test scores." in ratios.notes[0]
+    assert "never chosen" not in ratios.notes[0]
+    assert "paired" not in published_table("thesis", "default_vs_validation").notes[0]

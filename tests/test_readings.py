@@ -124,6 +124,20 @@ def test_a_real_store_gives_the_same_rankings(tmp_path: Path, found: list[Rankin
     }
 
 
+def test_trials_of_two_settings_are_never_one_number_though_a_seed_failed_when_it_was_made_again() -> None:
+    """The search grew and chose another setting; of the second round seed 2 failed."""
+    made = [final("triplet", RATIO, "final", seed) for seed in (1, 2)]
+    again = [replace(one, number=one.number + 10, queries={place: [5] * 6 for place in one.queries}) for one in made]
+    rows = rows_of(made + again)
+    trials = rows.trials.assign(seed=rows.trials["seed"] % 10, status=["FINISHED", "FINISHED", "FINISHED", "FAILED"])
+    trials["setting"] = [{"margin": 0.3}] * 2 + [{"margin": 0.4}] * 2
+    (ranking,) = rankings(replace(rows, trials=trials))
+    number = row(ranking).validation["recall_at_1"]
+    assert (number.value, number.seeds) == (1.0, 1)
+    (before,) = rankings(replace(rows, trials=trials.assign(status=["FINISHED", "FINISHED", "RUNNING", "FAILED"])))
+    assert row(before).validation["recall_at_1"].value == pytest.approx(share(2))
+
+
 def test_the_audit_counts_readings_by_rule(tmp_path: Path) -> None:
     assert audited(tmp_path, get_args(Rule)) == {}
     lines = ["cell,trial,seed,epoch,rule", "c,final-1,1,2,last-epoch", "c,final-1,1,1 2,best-on-test", "c,final-1,1,3,best-on-test"]

@@ -55,7 +55,8 @@ def test_two_studies_are_compared_by_their_folders(studies: Path) -> None:
     assert "search trials 2 and 0" in found["above"][0]
     gaps = [row["difference_recall_at_1"] for row in found["rows"]]
     assert len(gaps) == 6
-    assert all(abs(gap["value"] if isinstance(gap, dict) else gap) < 1e-12 for gap in gaps)
+    assert all(abs(gap["value"]) < 1e-12 for gap in gaps)
+    assert all(gap["low"] <= 1e-12 and gap["high"] >= -1e-12 for gap in gaps)
 
 
 def test_a_study_is_not_compared_with_itself(studies: Path) -> None:
@@ -101,3 +102,18 @@ def test_figures_are_listed_with_the_papers_that_have_them() -> None:
     listed = json.loads(typed("list", "figures", "--json"))
     assert listed["recall_by_size"]["published"] == ["thesis"]
     assert listed["curves"]["published"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (["--beside", "thesis"], "name it with --table"),
+        (["--format", "latex"], "name it with --table"),
+        (["--published", "thesis", "--beside", "thesis", "--table", "retrieval"], "leave one of them out"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused_in_a_sentence(studies: Path, words: list[str], cure: str) -> None:
+    shown = CliRunner().invoke(app, ["report", "made", "--studies", str(studies / "one"), *words])
+    assert shown.exit_code == 2
+    assert cure in " ".join(shown.stderr.split())
+    assert not list(studies.glob("**/report.html"))

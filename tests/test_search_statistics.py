@@ -49,16 +49,16 @@ def test_importance_needs_trials_that_vary() -> None:
 
 TRIALS = pd.DataFrame(
     {
-        "cell": "c", "loss": "triplet", "protocol": "fixed_validation",
-        "select/recall_at_1": [0.9, 0.9, 0.5, 0.4, None],
-        "select/map_at_r": [0.1, 0.2, 0.3, 0.4, 0.9],
+        "cell": "c", "loss": "triplet", "protocol": "fixed_validation", "peeks": False,
+        "audit/select/recall_at_1": [0.9, 0.9, 0.5, 0.4, None],
+        "audit/select/map_at_r": [0.1, 0.2, 0.3, 0.4, 0.9],
         "audit/recall_at_1": [0.5, 0.7, 0.8, 0.3, None],
     }
 )  # fmt: skip
 
 
 def test_regret_is_what_choosing_by_validation_costs() -> None:
-    found = transfer(TRIALS, by="select/recall_at_1", test="audit/recall_at_1")
+    found = transfer(TRIALS, by="audit/select/recall_at_1", test="audit/recall_at_1")
     assert found
     assert (found.trials, found.best) == (4, 0.8)
     assert found.chosen == pytest.approx(0.6)  # two validate equally well
@@ -66,7 +66,7 @@ def test_regret_is_what_choosing_by_validation_costs() -> None:
 
 
 def test_rank_correlation_is_that_of_ranks() -> None:
-    found = transfer(TRIALS, by="select/map_at_r", test="audit/recall_at_1")
+    found = transfer(TRIALS, by="audit/select/map_at_r", test="audit/recall_at_1")
     assert found
     gaps = [(a - b) ** 2 for a, b in zip([1, 2, 3, 4], [2, 3, 4, 1], strict=True)]
     assert found.rank_correlation == pytest.approx(1 - 6 * sum(gaps) / (4 * (16 - 1)))
@@ -75,5 +75,6 @@ def test_rank_correlation_is_that_of_ranks() -> None:
 def test_transfers_has_a_row_per_cell_and_way_and_none_without_an_audit() -> None:
     assert transfers(TRIALS, test="audit/recall_at_1")["way"].tolist() == ["recall_at_1", "map_at_r"]
     assert transfers(TRIALS, test="audit/nothing").empty
+    assert transfers(TRIALS.assign(peeks=True), test="audit/recall_at_1").empty  # what validates there is the test
     assert transfers(pd.DataFrame(), test="audit/recall_at_1").empty
-    assert transfer(TRIALS.iloc[:1], by="select/map_at_r", test="audit/recall_at_1") is None
+    assert transfer(TRIALS.iloc[:1], by="audit/select/map_at_r", test="audit/recall_at_1") is None

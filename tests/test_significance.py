@@ -52,6 +52,17 @@ def test_too_few_losses_or_blocks_give_no_test() -> None:
     assert friedman(pd.DataFrame()) is None
 
 
+def test_a_loss_that_is_missing_nearly_everywhere_is_left_out_and_named() -> None:
+    holes = VALUES.assign(rare=np.where(np.arange(15) == 0, 0.5, np.nan))
+    result = friedman(holes)
+    assert result
+    assert (result.blocks, result.left_out) == (15, ("rare",))
+    assert result.mean_ranks.to_dict() == friedman(VALUES).mean_ranks.to_dict()  # type: ignore[union-attr]
+    once = friedman(VALUES.mask(np.arange(15)[:, None] * 4 + np.arange(4) == 0))  # one number: its block goes
+    assert once
+    assert (once.blocks, once.left_out) == (14, ())
+
+
 def test_cliques_are_largest_runs_that_no_pair_breaks() -> None:
     base = VALUES["a"].to_numpy()
     turns = np.where(np.arange(15) % 2, 0.01, -0.01)

@@ -38,6 +38,10 @@ class ClassSums:
     def mean(self) -> float:
         return float(self.sums.sum() / (self.counts.sum() * len(self.sums)))
 
+    def by_class(self) -> Floats:
+        """Every class's mean over its queries, models and seeds."""
+        return np.asarray(self.sums.mean(axis=0) / self.counts)
+
 
 def bootstrap(
     groups: Mapping[Key, ClassSums], *, ties: Mapping[Key, Hashable] | None = None, draws: int = DRAWS, seed: int = 0
@@ -98,22 +102,38 @@ def rank_intervals(means: Mapping[Key, Floats]) -> dict[Key, tuple[int, int]]:
     return {key: (int(low[i]), int(high[i])) for i, key in enumerate(means)}
 
 
+def differences(means: Mapping[Key, Floats], level: float = LEVEL) -> dict[tuple[Key, Key], tuple[float, float]]:
+    """Of every pair in order the interval of the first minus the second; `level` of the worlds lie in all of them at once (max-|t|).
+
+    So many intervals by themselves would leave zero out somewhere by chance: of ten equal losses more often than not.
+    A pair counts with the lower quartile of all pairs' spreads at least: of few seeds some pairs agree by chance.
+    """
+    pairs = list(combinations(means, 2))
+    if not pairs:
+        return {}
+    drawn = np.stack([means[one] - means[other] for one, other in pairs])
+    centres, spreads = drawn.mean(axis=1), drawn.std(axis=1)
+    spreads = np.maximum(spreads, max(float(np.quantile(spreads, 0.25, method="lower")), EQUAL))
+    farthest = (np.abs(drawn - centres[:, None]) / spreads[:, None]).max(axis=0)
+    reaches = np.quantile(farthest, level) * spreads
+    return {pair: (float(centre - reach), float(centre + reach)) for pair, centre, reach in zip(pairs, centres, reaches, strict=True)}
+
+
+def leaves_out_zero(ends: tuple[float, float]) -> bool:
+    low, high = ends
+    return low > EQUAL or high < -EQUAL
+
+
 def rank_groups(means: Mapping[str, Floats], level: float = LEVEL) -> dict[str, str]:
-    """Letters by group, best first in `means`: groups that share one cannot be told apart, whose paired difference leaves zero in.
+    """Letters by group, best first in `means`: groups that share one cannot be told apart, all pairs taken together.
 
     A letter stands for a largest run of neighbours of whom no two can be told apart.
     """
     names = list(means)
-    apart = {(a, b) for a, b in combinations(names, 2) if not _holds_zero(means[a] - means[b], level)}
-    joined = runs(names, apart)
+    joined = runs(names, {pair for pair, ends in differences(means, level).items() if leaves_out_zero(ends)})
     shown = [[name] if not any(name in run for run in joined) else [] for name in names]
     every = sorted([*joined, *(one for one in shown if one)], key=lambda run: names.index(run[0]))
     return {name: "".join(_letter(k) for k, run in enumerate(every) if name in run) for name in names}
-
-
-def _holds_zero(differences: Floats, level: float) -> bool:
-    low, high = interval(differences, level)
-    return low <= EQUAL and high >= -EQUAL
 
 
 def _letter(number: int) -> str:

@@ -26,6 +26,7 @@ class Friedman:
     mean_ranks: pd.Series  # best first
     pairs: pd.DataFrame  # p values of Wilcoxon with Holm, losses by losses, in the order of the mean ranks
     critical_difference: float  # Nemenyi: mean ranks nearer than this cannot be told apart
+    left_out: tuple[str, ...] = ()  # losses that are missing in too many blocks
 
     def cliques(self, alpha: float = ALPHA) -> list[list[str]]:
         """Largest runs of neighbours in mean rank of whom no two can be told apart; a loss alone is none."""
@@ -48,14 +49,22 @@ def friedman(values: pd.DataFrame) -> Friedman | None:
     """values: a row per block (cell, or test class), a column per loss, higher is better. None: fewer than three losses or two blocks."""
     from scipy.stats import friedmanchisquare
 
-    values = values.dropna()
-    blocks, losses = values.shape
+    whole = complete(values)
+    blocks, losses = whole.shape
     if blocks < 2 or losses < 3:
         return None
+    left_out, values = tuple(str(name) for name in values if name not in whole), whole
     ranks = values.rank(axis=1, ascending=False).mean().sort_values(kind="stable")
     statistic, p_value = friedmanchisquare(*(values[name] for name in values))
     ordered = values[list(ranks.index)]
-    return Friedman(blocks, float(statistic), float(p_value), ranks, wilcoxon_holm(ordered), nemenyi(blocks, losses))
+    return Friedman(blocks, float(statistic), float(p_value), ranks, wilcoxon_holm(ordered), nemenyi(blocks, losses), left_out)
+
+
+def complete(values: pd.DataFrame) -> pd.DataFrame:
+    """The largest part in which every block has every loss: losses go in the order of how many blocks they are missing in."""
+    often = values.isna().sum().sort_values(kind="stable", ascending=False).index
+    parts = [values.drop(columns=often[:count]).dropna() for count in range(max(1, len(often) - 2))]
+    return max((part for part in parts if len(part) > 1), key=lambda part: part.size, default=values.iloc[:0])
 
 
 def wilcoxon_holm(values: pd.DataFrame) -> pd.DataFrame:

@@ -33,12 +33,16 @@ def transfer(trials: pd.DataFrame, *, by: str, test: str) -> Transfer | None:
 
 
 def transfers(trials: pd.DataFrame, *, test: str, ways: tuple[str, ...] = ("recall_at_1", "map_at_r")) -> pd.DataFrame:
-    """One row per cell and way to choose: select/WAY chooses, test counts. trials: scored on both, as an audit leaves them."""
-    cells = [(cell, mine) for cell, mine in trials.groupby("cell", sort=False)] if len(trials) else []
+    """One row per cell and way to choose: audit/select/WAY chooses, test counts; an audit scored both at the same epoch.
+
+    Cells that peek have none: what validates there is the test.
+    """
+    honest = trials[~trials["peeks"]] if len(trials) else trials
+    cells = [(cell, mine) for cell, mine in honest.groupby("cell", sort=False)] if len(honest) else []
     rows = [
         {"cell": cell, "loss": mine["loss"].iloc[0], "protocol": mine["protocol"].iloc[0], "way": way, **vars(found)}
         for cell, mine in cells
         for way in ways
-        if (found := transfer(mine, by=f"select/{way}", test=test))
+        if (found := transfer(mine, by=f"audit/select/{way}", test=test))
     ]
     return pd.DataFrame(rows, columns=["cell", "loss", "protocol", "way", "trials", "rank_correlation", "chosen", "best", "regret"])

@@ -68,7 +68,9 @@ TABLES: dict[str, Kind] = {
         "each loss's rank in every cell, total, mean and deviation (thesis table 11)", lambda study: tournament(study.scores)
     ),
     "mean_ranks": Kind("Friedman over cells, mean ranks and who cannot be told apart", lambda study: mean_ranks(study.scores)),
-    "significance": Kind("every pair of losses: Wilcoxon with Holm over test classes", lambda study: significance(study.rows)),
+    "significance": Kind(
+        "every pair of losses: the paired difference, with intervals for all pairs together", lambda study: significance(study.rows)
+    ),
     "cross_validation": Kind(
         "validation and test score of every fold (thesis tables 12 and 13)", lambda study: cross_validation(folds_of(study.rows))
     ),
@@ -100,8 +102,9 @@ TABLES: dict[str, Kind] = {
     ),
     "compute": Kind("trials, epochs, hours and how trials ended", lambda study: compute(study.rows)),
 }
-# Tables that hold losses against each other: what is not equal between them is said above.
-COMPARE = {"ranking", "retrieval", "tournament", "mean_ranks", "significance", "default_vs_validation", "concatenated", "improvement"}
+# Tables that do not hold losses against each other; above all others it is said what is not equal between them.
+ALONE = {"beside", "split_ratio", "hyperparameters", "importance", "transfer", "compute"}
+COMPARE = TABLES.keys() - ALONE
 
 
 def make_table(name: str, study: Study) -> Table:

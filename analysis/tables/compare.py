@@ -24,18 +24,13 @@ FIRST, SECOND = "1 ", "2 "  # before what belongs to either study, so that both 
 
 
 def compare(one: StudyRows, other: StudyRows) -> Table:
-    """Both studies in the same resampled worlds, so that the difference is paired; that needs the same test classes."""
+    """Row by row, each in resampled worlds that both studies share, so that the difference is paired; that needs the same test classes."""
     protocols = _protocols(one, other)
     (first, parts), (second, more) = _read(one, FIRST, protocols), _read(other, SECOND, protocols)
-    paired = _classes(one) == _classes(other)
-    if paired:
-        drawn = draw([*first.values(), *second.values()], {**parts, **more}, METRICS)
-    else:
-        drawn = [*draw(list(first.values()), parts, METRICS), *draw(list(second.values()), more, METRICS)]
-    found = [dict(zip(first, drawn, strict=False)), dict(zip(second, drawn[len(first) :], strict=True))]
     keys = sorted({**first, **second}, key=lambda key: (key[:4], SETUPS[key[5]], key[4]))
-    rows = [_row(key, found[0].get(key), found[1].get(key), paired=paired) for key in keys]
-    notes = [] if paired or not rows else ["Their test classes are not the same, so the differences have no interval."]
+    rows = [_row(key, *_draw(first.get(key), second.get(key), parts | more)) for key in keys]
+    lone = any(isinstance(gap := row["difference_recall_at_1"], Cell) and gap.low is None for row in rows)
+    notes = ["Where the two studies' test classes are not the same, a difference has no interval."] if lone else []
     names = _names(one, other)
     title = f"{names[0]} and {names[1]}, test classes, in percent"
     return table("compare", title, _columns(names), rows, above=unequal(one, other, protocols) if rows else [], notes=notes)
@@ -51,8 +46,17 @@ def _names(one: StudyRows, other: StudyRows) -> tuple[str, str]:
     return (one.name, other.name) if one.name != other.name else ("first", "second")
 
 
-def _classes(rows: StudyRows) -> set[Any]:
-    return set(rows.queries["class"]) if len(rows.queries) else set()
+def _draw(one: Reading | None, other: Reading | None, parts: Parts) -> tuple[Drawn | None, Drawn | None, bool]:
+    """Both in the same worlds where both have the same test classes, which is told last; else each in its own."""
+    if one and other and _classes(one, parts) == _classes(other, parts):
+        first, second = draw([one, other], parts, METRICS)
+        return first, second, True
+    alone = [draw([reading], parts, METRICS)[0] if reading else None for reading in (one, other)]
+    return alone[0], alone[1], False
+
+
+def _classes(reading: Reading, parts: Parts) -> set[Any]:
+    return {label for run in reading.runs for label in parts[run, reading.rule, reading.joined]["class"].unique()}
 
 
 def _protocols(one: StudyRows, other: StudyRows) -> dict[str, str]:
@@ -79,7 +83,7 @@ def _read(rows: StudyRows, mark: str, protocols: Mapping[str, str]) -> tuple[dic
     return found, marked
 
 
-def _row(key: Key, one: Drawn | None, other: Drawn | None, *, paired: bool) -> dict[str, Any]:
+def _row(key: Key, one: Drawn | None, other: Drawn | None, paired: bool) -> dict[str, Any]:
     row: dict[str, Any] = dict(zip([*AXES, "protocol", "loss", "setup"], key, strict=True))
     gaps = minus(other, one)
     for metric in METRICS:

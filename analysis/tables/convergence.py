@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
-from analysis.tables.frames import groups
+from analysis.tables.frames import curves_by_run, groups
 from analysis.tables.scores import own
 from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
@@ -44,10 +44,10 @@ def _lines(rows: StudyRows, numbers: pd.DataFrame, metric: str) -> Iterator[dict
     finals = rows.finals
     if finals.empty or rows.curves.empty:
         return
-    curves = rows.curves[rows.curves["metric"] == f"select/{metric}"].dropna(subset=["value"])
-    mine = finals[(finals["role"] == "final") & finals["run_id"].isin(curves["run_id"])]
+    curves = curves_by_run(rows.curves, f"select/{metric}")
+    mine = finals[(finals["role"] == "final") & finals["run_id"].isin(curves)]
     for about, trials in groups(mine, KEYS):
-        shapes = pd.DataFrame([_shape(curves[curves["run_id"] == run]) for run in trials["run_id"]]).mean()
+        shapes = pd.DataFrame([_shape(curves[run]) for run in trials["run_id"]]).mean()
         peeks = bool(trials["peeks"].iloc[0])
         cells = {"peak": Cell(shapes["peak"], peeks=peeks), "peak_minus_last": Cell(shapes["peak"] - shapes["last"], peeks=peeks)}
         yield {
@@ -61,12 +61,11 @@ def _lines(rows: StudyRows, numbers: pd.DataFrame, metric: str) -> Iterator[dict
         }
 
 
-def _shape(curve: pd.DataFrame) -> dict[str, float]:
-    curve = curve.sort_values("epoch")
-    best = curve["value"].max()
-    near = curve.loc[curve["value"] >= best - NEAR - 1e-12, "epoch"].iloc[0]
-    at = curve.loc[curve["value"] == best, "epoch"].iloc[0]
-    return {"peak": best, "last": curve["value"].iloc[-1], "near": near, "best_epoch": at, "epochs": curve["epoch"].max()}
+def _shape(curve: pd.Series[float]) -> dict[str, float]:
+    """curve: values by epoch, in order."""
+    best = curve.max()
+    near, at = curve.index[curve >= best - NEAR - 1e-12][0], curve.index[curve == best][0]
+    return {"peak": best, "last": curve.iloc[-1], "near": near, "best_epoch": at, "epochs": curve.index.max()}
 
 
 def _against(about: dict[str, Any], numbers: pd.DataFrame, metric: str) -> Cell | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
-from analysis.tables.frames import groups, records
+from analysis.tables.frames import curves_by_run, groups, records
 from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
 from trainables.contract import CONCATENATED
@@ -52,15 +52,14 @@ def folds_of(rows: StudyRows, metric: str = "recall_at_1") -> pd.DataFrame:
     mine = finals[(finals["role"] == "final") & (finals["folds"] > 1)]
     read = rows.queries[rows.queries["fold"] != CONCATENATED].merge(mine[["run_id", "rule"]], on=["run_id", "rule"])
     test = read.groupby(["run_id", "fold"])[metric].mean().rename("test").reset_index()
-    test["validation"] = [_chosen(rows, str(run), str(fold), metric) for run, fold in zip(test["run_id"], test["fold"], strict=True)]
+    test["validation"] = _chosen(rows, mine, test, metric)
     joined = test.merge(mine[["run_id", *KEYS]], on="run_id")
     return joined.groupby([*KEYS, "fold"], sort=False)[["validation", "test"]].mean().reset_index()[COLUMNS]
 
 
-def _chosen(rows: StudyRows, run: str, fold: str, metric: str) -> float | None:
-    """The fold's own selection score at its own chosen epoch, if its curve was kept."""
-    trial = rows.trials[rows.trials["run_id"] == run].iloc[0]
-    curves = rows.curves
-    mine = curves[(curves["run_id"] == run) & (curves["metric"] == f"fold{fold}/select/{metric}")]
-    at = mine.loc[mine["epoch"] == trial.get(f"fold{fold}/chosen_epoch"), "value"]
-    return float(at.iloc[0]) if len(at) else None
+def _chosen(rows: StudyRows, mine: pd.DataFrame, test: pd.DataFrame, metric: str) -> list[float | None]:
+    """Every fold's own selection score at its own chosen epoch, if its curve was kept. test: runs and folds."""
+    curves = {fold: curves_by_run(rows.curves, f"fold{fold}/select/{metric}") for fold in test["fold"].unique()}
+    epochs = {fold: dict(zip(mine["run_id"], mine.get(f"fold{fold}/chosen_epoch", []), strict=False)) for fold in curves}
+    pairs = zip(test["run_id"], test["fold"], strict=True)
+    return [curves[fold][run].get(epochs[fold].get(run)) if run in curves[fold] else None for run, fold in pairs]

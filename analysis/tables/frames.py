@@ -1,4 +1,4 @@
-"""Frames as plain dicts: row by row, and group by group."""
+"""Frames as plain dicts: row by row, group by group, and a curve by run."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def groups(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[dict[str,
     if len(frame):
         for values, part in frame.groupby(list(keys), sort=False):
             yield dict(zip(keys, values, strict=True)), part
+
+
+def curves_by_run(curves: pd.DataFrame, metric: str) -> dict[str, pd.Series[float]]:
+    """One metric's values by epoch, in order; grouped once, because a study may have thousands of runs."""
+    mine = curves[curves["metric"] == metric].dropna(subset=["value"]).sort_values("epoch", kind="stable")
+    return {str(run): part.set_index("epoch")["value"].astype(float) for run, part in mine.groupby("run_id", sort=False)}

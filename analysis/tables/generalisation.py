@@ -60,7 +60,7 @@ def _recalls(rows: StudyRows, trials: pd.DataFrame) -> dict[str, Cell]:
     for name, feature in FEATURES.items():
         values = [value for path in kept for value in train_recalls(path, feature, [split["train"] for split in (spec or {})["splits"]])]
         if values:
-            found[f"{name}_train"] = Cell(float(np.mean(values)))
+            found[f"{name}_train"] = Cell(float(np.mean(values)), peeks=peeks)  # at an epoch that the test classes chose
     return found
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.edges import beyond, param_of
-from analysis.tables.table import PLACE, Column, Table, table
+from analysis.edges import Settings, beyond, param_of, said, searched
+from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
 from search_spaces import Value, text
 from search_spaces.training import TRAINED
@@ -21,7 +21,7 @@ COLUMNS = [
     Column("thesis"),
     Column("reality", "reality check"),
     Column("start", "tried first"),
-    Column("found"),
+    Column("found", parts=("peeks",)),
     Column("range", "searched range"),
     Column("edge", "warning"),
 ]
@@ -45,15 +45,25 @@ def _of_cell(cell: pd.DataFrame) -> list[dict[str, Any]]:
     place = {column.name: cell[column.name].iloc[0] for column in PLACE} | {"loss": cell["loss"].iloc[0]}
     first: dict[str, Value] = next(iter(tried.loc[tried["trial"] == PUBLISHED, "setting"]), {})
     chosen: dict[str, Value] = final["setting"].iloc[-1] if len(final) else {}  # made again after a search had grown: the last
-    return [place | _line(str(place["loss"]), name, first.get(name), chosen.get(name)) for name in {**first, **chosen}]
+    settings, peeks = tried["setting"].to_list(), bool(cell["peeks"].iloc[0])
+    found = {name: (first.get(name), chosen.get(name)) for name in {**first, **chosen}}
+    return [place | _line(str(place["loss"]), name, settings, start=start, chosen=own, peeks=peeks) for name, (start, own) in found.items()]
 
 
-def _line(loss: str, name: str, first: Value | None, chosen: Value | None) -> dict[str, Any]:
-    line: dict[str, Any] = {"parameter": name.removeprefix(TRAINED), "start": _text(first), "found": _text(chosen)}
+def _line(loss: str, name: str, settings: Settings, *, start: Value | None, chosen: Value | None, peeks: bool) -> dict[str, Any]:
+    """What a search with test feedback found is starred."""
+    line: dict[str, Any] = {"parameter": name.removeprefix(TRAINED), "start": _text(start), "found": _found(chosen, peeks=peeks)}
     if param := param_of(loss, name):
+        reach = searched(param, name, settings)
         line |= {source: _text(getattr(param, source)) for source in ("paper", "thesis", "reality")}
-        line |= {"range": str(param.search), "edge": beyond(param, chosen) if chosen is not None else ""}
+        line |= {"range": said(param, reach), "edge": beyond(param, chosen, reach) if chosen is not None else ""}
     return line
+
+
+def _found(value: Value | None, *, peeks: bool) -> Cell | str | None:
+    if value is None or not peeks:
+        return _text(value)
+    return f"{value} (by test feedback)" if isinstance(value, (bool, str)) else Cell(value, peeks=True)
 
 
 def _text(value: Value | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from analysis.tables.retrieval import label
 from analysis.tables.scores import SETUPS, own
 from analysis.tables.table import PLACE, Cell, Column, Table, table
 from search_spaces import find_card
+from search_spaces.own import untagged
 
 # The first that is there is what others are held against: sources mean different losses by one name.
 BASES = {"contrastive": ("contrastive", "contrastive_euclidean"), "triplet": ("triplet", "triplet_euclidean")}
@@ -29,7 +30,19 @@ def improvement(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
                parts=("rule", "peeks")), *ahead]  # fmt: skip
     title = f"Losses by year, and their relative improvement in {label(metric)}, in percent"
     rows.sort(key=lambda row: (*(str(row[axis]) for axis in ("dataset", "backbone")), row["embedding_size"], SETUPS[row["setup"]]))
-    return table("improvement", title, columns, rows)
+    return table("improvement", title, columns, rows, notes=_notes(mine))
+
+
+def base_of(base: str, losses: Iterable[str]) -> str | None:
+    """Whom the others are held against: the first of its variants that is there, a tagged one too."""
+    there = list(losses)
+    return next((loss for name in BASES[base] for loss in there if ":" not in loss and untagged(loss) == name), None)
+
+
+def _notes(mine: pd.DataFrame) -> list[str]:
+    """Which variant stands for a base, where it is not the one of that name."""
+    found = {(base, name) for _, part in groups(mine, KEYS) for base in BASES if (name := base_of(base, part["loss"])) and name != base}
+    return [f"over {base}: that is {name} here." for base, name in sorted(found)]
 
 
 def year(loss: str) -> int | None:
@@ -42,7 +55,7 @@ def year(loss: str) -> int | None:
 
 def _of_place(about: dict[str, Any], part: pd.DataFrame) -> Iterator[dict[str, Any]]:
     cells: dict[str, Cell] = dict(zip(part["loss"], part["cell"], strict=True))
-    bases = {base: next((cells[name] for name in names if name in cells), None) for base, names in BASES.items()}
+    bases = {base: cells[name] if (name := base_of(base, cells)) else None for base in BASES}
     for loss in sorted(cells, key=lambda name: (year(name) or 9999, name)):
         cell = cells[loss]
         ahead: dict[str, Any] = {

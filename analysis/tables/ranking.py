@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from analysis.edges import edge_notes
+from analysis.edges import edge_notes, tried_by
 from analysis.notes import notes, unsearched_notes
 from analysis.places import Place, places, title
 from analysis.readings import BASELINE, DEFAULT, VALIDATION, Parts, readings, split_queries
@@ -67,7 +67,7 @@ def rankings(rows: StudyRows) -> list[Ranking]:
     finals = rows.finals
     if finals.empty:
         return []
-    searched = set(rows.trials.loc[rows.trials["phase"] == "search", "cell"])
+    tried = tried_by(rows.trials)
     parts = split_queries(rows.queries)
     found = []
     for place in places(rows.trials):
@@ -75,7 +75,7 @@ def rankings(rows: StudyRows) -> list[Ranking]:
         if len(trained):
             ranking = _ranking(place, trained, place.untrained(finals), parts)
             own = trained[trained["role"] == "final"]
-            found.append(replace(ranking, notes=ranking.notes + unsearched_notes(own, searched) + edge_notes(own, searched)))
+            found.append(replace(ranking, notes=ranking.notes + unsearched_notes(own, set(tried)) + edge_notes(own, tried)))
     return found
 
 

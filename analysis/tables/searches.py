@@ -32,7 +32,7 @@ def search(rows: StudyRows) -> Table:
         Column("published", "published setting", "percent", 1, ("peeks",)),
         *steps,
         Column("best", form="percent", digits=1, parts=("peeks",)),
-        Column("within_a_point", "settings within a point", "percent", 0),
+        Column("within_a_point", "settings within a point", "percent", 0, ("peeks",)),
     ]
     lines = [about | _line(cell) for about, cell in _searched(rows)]
     notes = ["Scores of the select classes. Losses differ in number of parameters, so equal trials are not equal effort.",
@@ -60,7 +60,7 @@ def _line(cell: pd.DataFrame) -> dict[str, Any]:
         "published": Cell(float(first.iloc[0]), peeks=peeks) if len(first) else None,
         **best,
         "best": Cell(max(scores), peeks=peeks),
-        "within_a_point": tunability(scores),
+        "within_a_point": Cell(tunability(scores), peeks=peeks),
     }
 
 
@@ -71,10 +71,13 @@ def importances(rows: StudyRows) -> Table:
         settings = cell["setting"].to_list()
         params = {name: param_of(str(about["loss"]), name) for setting in settings for name in setting}
         shares = importance(settings, cell[SCORE].astype(float).to_list(), {name: param.search for name, param in params.items() if param})
+        about |= {"trials": len(cell)}
+        peeks = bool(cell["peeks"].iloc[0])
         lines += [
-            about | {"parameter": name.removeprefix(TRAINED), "importance": share, "trials": len(cell)} for name, share in shares.items()
+            about | {"parameter": name.removeprefix(TRAINED), "importance": Cell(share, peeks=peeks)} for name, share in shares.items()
         ]
-    columns = [*PLACE, Column("loss"), Column("parameter"), Column("importance", form="percent", digits=0), Column("trials", form="count")]
+    shown = Column("importance", form="percent", digits=0, parts=("peeks",))
+    columns = [*PLACE, Column("loss"), Column("parameter"), shown, Column("trials", form="count")]
     notes = ["Share of the variance of validation scores that a parameter explains (fANOVA); with few trials it is a hint."]
     return table("importance", "Importance of hyperparameters", columns, lines, notes=notes if lines else [])
 
@@ -89,5 +92,6 @@ def transferred(rows: StudyRows) -> Table:
         Column("rank_correlation", form="number", digits=2), *shares,
     ]  # fmt: skip
     lines = [line | {name: Cell(line[name], peeks=True) for name in ("chosen", "best", "regret")} for line in records(found)]
-    notes = ["regret: best test Recall@1 of any trial minus that of the trial which validation chooses. Nothing here ranks a loss."]
+    notes = ["regret: best test Recall@1 of any trial minus that of the trial which validation chooses. Nothing here ranks a loss.",
+             "Validation and test scores are those of the epoch that each trial's own selection metric chose."]  # fmt: skip
     return table("transfer", "From validation to test", columns, lines, notes=notes if lines else [])

@@ -11,7 +11,7 @@ from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 
 TITLE = "Default setup against validation setup, test classes, in percent"
 SIDES = ("default", "validation", "difference")
-NOTE = "difference: validation minus default, paired; it holds what peeking, tuning and fewer train classes are worth together."
+NOTE = "difference: validation minus default, {how}; it holds what peeking, tuning and fewer train classes are worth together."
 
 
 def columns(metrics: Iterable[str]) -> list[Column]:
@@ -30,4 +30,4 @@ def default_vs_validation(found: Sequence[Ranking]) -> Table:
                 sides = {side: getattr(row, side) for side in SIDES}
                 cells = {f"{side}_{name}": Cell.of(sides[side].get(name)) for side in SIDES for name in METRICS}
                 rows.append({**place, "loss": row.loss, **cells})
-    return table("default_vs_validation", TITLE, columns(METRICS), rows, notes=[NOTE] if rows else [])
+    return table("default_vs_validation", TITLE, columns(METRICS), rows, notes=[NOTE.format(how="paired")] if rows else [])

@@ -12,9 +12,8 @@ from analysis.tables.scores import own
 from analysis.tables.table import BACKBONE, DATASET, SIZE, Column, Table, measured, table
 from analysis.tracking import StudyRows
 
-NOTE = (
-    "Validation scores come from fewer classes than test scores, so they are higher. The ratio is asked, never chosen by the test scores."
-)
+NOTE = "Validation scores come from fewer classes than test scores, so they are higher."
+ASKED = "The ratio is asked, never chosen by the test scores."
 COLUMNS = [
     DATASET,
     BACKBONE,
@@ -27,8 +26,9 @@ COLUMNS = [
 ]
 
 
-def split_ratio(lines: list[dict[str, Any]]) -> Table:
-    return table("split_ratio", "Classes held out for validation", COLUMNS, lines, notes=[NOTE] if lines else [])
+def split_ratio(lines: list[dict[str, Any]], chosen: str = ASKED) -> Table:
+    """chosen: how the ratio was."""
+    return table("split_ratio", "Classes held out for validation", COLUMNS, lines, notes=[f"{NOTE} {chosen}"] if lines else [])
 
 
 def ratios_of(rows: StudyRows, found: pd.DataFrame) -> list[dict[str, Any]]:

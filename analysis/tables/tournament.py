@@ -11,7 +11,7 @@ from analysis.tables.scores import SETUPS, own
 from analysis.tables.table import Cell, Column, Table, table
 
 MATCH = [*AXES, "protocol"]  # losses meet where all of these are equal
-PARTS = ("rule", "peeks")
+PARTS = ("peeks",)
 
 
 def tournament(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from analysis.places import AXES
-from analysis.tables.frames import groups
+from analysis.tables.frames import curves_by_run, groups, records
 from analysis.tables.table import PLACE, Cell, Column, Table, table
 from analysis.tracking import StudyRows
 from trainables.contract import LAST
@@ -31,27 +34,33 @@ def triplets_of(rows: StudyRows) -> list[dict[str, Any]]:
     finals = rows.finals
     if finals.empty or not any(f"test/{name}" in finals for name in (*PERCENT, *COSINES)):
         return []
-    mine = finals[(finals["role"] == "final")]
-    keys = [*AXES, "protocol", "loss", "rule"]
+    losses = curves_by_run(rows.curves, "train/loss")
     found = []
-    for about, trials in groups(mine, keys):
-        for place, rule in (("test", str(about["rule"])), ("last", LAST)):
-            means = dict(
-                _means(
-                    {str(name): value for name, value in trials.mean(numeric_only=True).items()},
-                    place,
-                    rule,
-                    peeks=place == "test" and bool(trials["peeks"].all()),
-                )
-            )
+    for about, trials in groups(finals[finals["role"] == "final"], [*AXES, "protocol", "loss", "rule"]):
+        feedback = bool(trials["peeks"].all())
+        on_test = feedback and bool(trials.get("tuned", pd.Series(dtype=bool)).eq(True).any())  # the setting, too
+        for place, rule, peeks in (("test", str(about["rule"]), feedback), ("last", LAST, on_test)):
+            means = dict(_means(trials, place, rule, peeks=peeks))
             if means:
-                loss = {"train_loss": trials["train/loss"].astype(float).mean()} if "train/loss" in trials else {}
-                found.append({**about, "rule": rule, **loss, **means})
+                trained = {"train_loss": _train_loss(losses, trials, chosen=place == "test")}
+                found.append({**about, "rule": rule, **trained, **means})
     return found
 
 
-def _means(values: dict[str, float], place: str, rule: str, *, peeks: bool) -> Iterator[tuple[str, Cell]]:
+def _train_loss(losses: dict[str, pd.Series[float]], trials: pd.DataFrame, *, chosen: bool) -> float | None:
+    """The mean over seeds at their last epoch, or at their chosen one; of folds at each one's chosen epoch."""
+    values: list[float] = []
+    for trial in records(trials):
+        known = losses.get(str(trial["run_id"]), pd.Series(dtype=float))
+        curve: dict[Any, float] = dict(zip(known.index, known, strict=True))
+        folds = [trial.get(f"fold{fold}/chosen_epoch") for fold in range(int(trial["folds"]))] if trial["folds"] > 1 else []
+        epochs = (folds or [trial.get("chosen_epoch")]) if chosen else [max(curve, default=None)]
+        values += [float(np.mean(there))] if (there := [curve[epoch] for epoch in epochs if epoch in curve]) else []
+    return float(np.mean(values)) if values else None
+
+
+def _means(trials: pd.DataFrame, place: str, rule: str, *, peeks: bool) -> Iterator[tuple[str, Cell]]:
     for name in (*PERCENT, *COSINES):
-        value = values.get(f"{place}/{name}")
-        if value is not None and value == value:
-            yield name, Cell(value, rule=rule, peeks=peeks)
+        values = trials.get(f"{place}/{name}", pd.Series(dtype=float)).dropna().astype(float)
+        if len(values):
+            yield name, Cell(float(values.mean()), rule=rule, peeks=peeks)

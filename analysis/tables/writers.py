@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import fields
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -132,7 +132,8 @@ def _plain(entry: Entry) -> Any:
     """A lone number where nothing travels with it."""
     if not isinstance(entry, Cell):
         return entry
-    parts = {key: value for key, value in asdict(entry).items() if value not in (None, "", 0, False) or key == "value"}
+    usual = {each.name: each.default for each in fields(entry)}  # value, and an end of exactly 0, are never usual
+    parts = {key: value for key, value in vars(entry).items() if value != usual[key]}
     return entry.value if len(parts) == 1 else parts
 
 

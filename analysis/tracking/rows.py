@@ -31,8 +31,13 @@ class StudyRows:
 
     @property
     def finals(self) -> pd.DataFrame:
-        """Final trials that finished; of those made again after a search had grown, the last."""
+        """Final trials that finished; of those made again after a search had grown, only the ones with the last setting.
+
+        A seed that failed the second time is missing: what it scored before was another setting's.
+        """
         if self.trials.empty:
             return self.trials
         found = self.trials[(self.trials["phase"] == "final") & (self.trials["status"] == "FINISHED")]
-        return found.drop_duplicates(["cell", "role", "seed"], keep="last")
+        last = dict(zip(zip(found["cell"], found["role"], strict=True), found["setting"], strict=True))
+        same = [last[cell, role] == setting for cell, role, setting in found[["cell", "role", "setting"]].itertuples(index=False)]
+        return found[same].drop_duplicates(["cell", "role", "seed"], keep="last")

@@ -15,7 +15,7 @@ from study.config import StudyConfig, make
 from study.ledger import events
 from study.preflight import PreflightError, tracking_uri
 from study.sources import read_yaml
-from study.storage import replace_text
+from trainables.disk import replace_text
 
 if TYPE_CHECKING:
     from analysis.tracking import StudyRows

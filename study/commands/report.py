@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from study.commands import BAD_INPUT, Format, Json, Studies, config_of, end, one_sentence, read_rows, study_folder_of, terminal
+from study.commands import Format, Json, Studies, config_of, one_sentence, read_rows, study_folder_of, terminal
 from study.preflight import tracking_uri
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any format; or write one figure."""
+    with one_sentence():
+        _fits(table, figure, form=form, published=published, beside=beside)
     form = "json" if as_json else form
-    if table and figure:
-        end("A report is of one --table or of one --figure, but got both; leave one out.", BAD_INPUT)
     if figure:
         _figure(Path(studies), study, figure, published)
     elif published:
@@ -45,6 +45,18 @@ def report(
         _table(Path(studies), study, table, form, beside)
     else:
         _page(Path(studies), study, as_json=as_json)
+
+
+def _fits(table: str | None, figure: str | None, *, form: str, published: str | None, beside: str | None) -> None:
+    """What would be ignored is refused."""
+    if table and figure:
+        raise ValueError("A report is of one --table or of one --figure, but got both; leave one out.")
+    if beside and published:
+        raise ValueError("--beside puts a paper's values beside a study's, but --published shows no study; leave one of them out.")
+    if beside and not table:
+        raise ValueError("--beside puts a paper's values beside one table of a study; name it with --table (`fairtrial list tables`).")
+    if form != "text" and not (table or published):
+        raise ValueError("--format writes one table; name it with --table (`fairtrial list tables`), or take --json for the ranking.")
 
 
 def _paper(paper: str, table: str | None, form: str) -> None:

@@ -48,9 +48,9 @@ def test_what_peeks_is_starred_in_every_format_for_people_and_told_to_programs(n
     assert starred == sum(
         isinstance(entry := Table.entry(row, column), Cell) and entry.peeks for row in told.rows for column in told.columns
     )
-    for row, plain in zip(table.rows, json.loads(as_json(table))["rows"], strict=True):
+    for row, written in zip(table.rows, json.loads(as_json(table))["rows"], strict=True):
         assert all(
-            plain[key]["peeks"] for key, entry in row.items() if isinstance(entry, Cell) and entry.peeks and plain.get(key) is not None
+            written[key]["peeks"] for key, entry in row.items() if isinstance(entry, Cell) and entry.peeks and written.get(key) is not None
         )
     if starred:
         assert "chosen with test feedback" in as_text(table)

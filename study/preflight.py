@@ -10,7 +10,7 @@ from study.config import StudyConfig
 from study.lease import LEASE, REQUEST
 from study.ledger import LEDGER, events
 
-BEGINNINGS = ("config.yaml", LEDGER, LEASE, REQUEST, "nodes", "readings.csv")  # what a driver leaves that was killed before its study's first line
+BEGINNINGS = ("config.yaml", LEDGER, LEASE, REQUEST, "nodes", "readings.csv")  # of a driver that was killed before its first line
 TIMEOUT = 10  # seconds for a tracking server to answer
 
 

@@ -25,7 +25,8 @@ def tried_by(trials: pd.DataFrame) -> dict[str, Settings]:
 def edge_notes(finals: pd.DataFrame, tried: Mapping[str, Settings]) -> list[str]:
     """A sentence for each value that a search chose at an end of what it went through. finals: final trials."""
     found = []
-    for _, trial in finals[finals["cell"].isin(tried)].drop_duplicates("cell").iterrows():
+    tuned = finals.get("tuned", pd.Series(True, index=finals.index)).ne(False)  # else no search trial had a score, and nothing was chosen
+    for _, trial in finals[finals["cell"].isin(tried) & tuned].drop_duplicates("cell").iterrows():
         for name, value in trial["setting"].items():
             param, settings = param_of(str(trial["loss"]), name), tried[trial["cell"]]
             if param and (where := beyond(param, value, reach := searched(param, name, settings))):

@@ -61,7 +61,7 @@ def _whole(path: Path) -> int:
     """The bytes of all lines that have their end."""
     try:
         return path.read_bytes().rfind(b"\n") + 1
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
 
 
@@ -69,7 +69,7 @@ def read(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple[E
     """Every event from this byte on, and the byte after it; end: of what counts. ValueError: a line is broken, which no crash does."""
     try:
         file = path.open("rb")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     with file:
         file.seek(start)

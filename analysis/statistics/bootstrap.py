@@ -92,16 +92,6 @@ def interval(values: Floats, level: float = LEVEL) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def rank_intervals(means: Mapping[Key, Floats]) -> dict[Key, tuple[int, int]]:
-    """The ranks (1 is best) that each group holds in the middle 95 % of the worlds; equal groups share the ranks that they fill."""
-    stacked = np.stack(list(means.values()))
-    best = np.stack([1 + (stacked > own + EQUAL).sum(axis=0) for own in stacked])
-    worst = np.stack([(stacked >= own - EQUAL).sum(axis=0) for own in stacked])
-    low = np.quantile(best, (1 - LEVEL) / 2, axis=1, method="nearest")
-    high = np.quantile(worst, (1 + LEVEL) / 2, axis=1, method="nearest")
-    return {key: (int(low[i]), int(high[i])) for i, key in enumerate(means)}
-
-
 def differences(means: Mapping[Key, Floats], level: float = LEVEL) -> dict[tuple[Key, Key], tuple[float, float]]:
     """Of every pair in order the interval of the first minus the second; `level` of the worlds lie in all of them at once (max-|t|).
 
@@ -122,6 +112,17 @@ def differences(means: Mapping[Key, Floats], level: float = LEVEL) -> dict[tuple
 def leaves_out_zero(ends: tuple[float, float]) -> bool:
     low, high = ends
     return low > EQUAL or high < -EQUAL
+
+
+def rank_intervals(means: Mapping[Key, Floats]) -> dict[Key, tuple[int, int]]:
+    """The ranks (1 is best) that each group may hold: behind all that can be told to be ahead of it, before all that are behind."""
+    low, high = dict.fromkeys(means, 1), dict.fromkeys(means, len(means))
+    for (one, other), ends in differences(means).items():
+        if leaves_out_zero(ends):
+            ahead, behind = (one, other) if ends[0] > 0 else (other, one)
+            low[behind] += 1
+            high[ahead] -= 1
+    return {key: (low[key], high[key]) for key in means}
 
 
 def rank_groups(means: Mapping[str, Floats], level: float = LEVEL) -> dict[str, str]:

@@ -18,7 +18,8 @@ def notes(finals: pd.DataFrame) -> list[str]:
     return [
         f"* chosen with test feedback: its {_peeked(own)} picked on the test classes. Never rank it among numbers without the mark.",
         f"[low, high]: {LEVEL:.0%} interval, bootstrap over test classes and {spread} (n - 1 of n drawn); {_fixed(own)}",
-        "Rank: by validation-setup Recall@1; in brackets the ranks that it may hold: of losses that cannot be told apart either may be ahead.",
+        "Rank: by validation-setup Recall@1; in brackets the ranks that a loss may hold: of two that cannot be told apart either"
+        " may be ahead.",
         *_letters(own),
         *_few(int(seeds.min())),
         *_beside(finals),

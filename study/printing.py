@@ -84,8 +84,7 @@ def _setups(ranking: Ranking) -> str:
     chosen = "published setting, epoch" if validation == {PUBLISHED} else "setting and epoch"
     return (
         f"default, rule {PEEKING}: {peeked} chosen on the test classes. valid., rule {HONEST}: {chosen} chosen on held-out train classes"
-        f"{f' ({ranking.protocol})' if ranking.protocol else ''}. difference: valid. minus default. "
-        "Losses that share a letter cannot be told apart."
+        f"{f' ({ranking.protocol})' if ranking.protocol else ''}. difference: valid. minus default."
     )
 
 

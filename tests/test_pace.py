@@ -58,7 +58,8 @@ def test_only_what_is_alike_counts_and_the_rest_is_timed(config: MakeConfig, mon
     found = estimate(study, plan_cells(study), slots=1)
     assert [cell.loss for cell in timed] == ["contrastive"]
     assert found["time_from"] == "1 earlier trial of before in MLflow; for 1 cell without one, a few steps that were timed here"
-    # 2 cells of 2 search trials, the first of 2 epochs, the other of 1.5 to 2, and 2 final trials of 2 epochs, each of 2 steps and 240 images; 2,400 test images.
+    # 2 cells of 2 search trials, the first of 2 epochs and the other of 1.5 to 2, and 2 final trials of 2 epochs, each of 2 steps and
+    # 240 images; 2,400 test images.
     low, high = (2 * ((2 * searched + 2 * 2) * (2 * 0.6 + 2.4) + 2 * 24) for searched in (1.75, 2))
     assert found["accelerator_hours"] == [round(low / 3600, 3), round(1.4 * high / 3600, 3)]
 

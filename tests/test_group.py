@@ -147,7 +147,7 @@ def test_a_trial_that_cannot_be_built_fails_and_leaves_the_group_as_it_was(group
 
 
 def test_a_killed_worker_comes_back_and_the_trial_goes_on_from_its_last_save(group: Group) -> None:
-    spec = final("contrastive", epochs=4)
+    spec = search("contrastive", epochs=4)
     whole = curve(train(group, spec))
     victim = usages(group)[1]["pid"]
     group.begin(spec)

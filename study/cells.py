@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from search_spaces import Param, Value, find_card
 from search_spaces.training import TRAINED, TRAINING
-from study.budget import expected_epochs, rungs, search_epochs
+from study.budget import rungs, search_epochs
 from study.keys import Keys
 from study.protocols import Divides, check_splits, make_protocol
 from study.splits import parse_splits
@@ -133,9 +133,6 @@ class Cells(Keys):
 
     def rungs(self) -> list[int]:
         return rungs(self)
-
-    def expected_search_epochs(self) -> float:
-        return expected_epochs(self)
 
     def trials(self, cell: Cell) -> tuple[int, int]:
         """How many search and final trials a cell has."""

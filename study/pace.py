@@ -69,9 +69,11 @@ def split_sizes(config: StudyConfig, dataset: str, protocol: str) -> Sizes:
 
 
 def epoch_work(config: StudyConfig, cell: Cell, sizes: Sizes) -> tuple[int, int]:
-    """Steps and scored images of one epoch of all models of a trial."""
+    """Steps and scored images of one epoch of all models of a trial; to mine is to look at the train images, too."""
     own = config.of(cell)
-    return sum(own.steps_per_epoch or -(-train // own.batch_size) for train, _ in sizes), sum(select for _, select in sizes)
+    looks = 1 / own.mine_every if (own.batches or find_card(cell.loss).batches) == "mined" else 0
+    steps = sum(own.steps_per_epoch or -(-train // own.batch_size) for train, _ in sizes)
+    return steps, sum(select + round(looks * train) for train, select in sizes)
 
 
 def past(config: StudyConfig) -> Past:
@@ -149,7 +151,7 @@ def _measure(config: StudyConfig, cell: Cell) -> Pace:
 def _time(fit: Fit) -> Pace:
     few = fit.images(fit.split.select[: max(2, len(fit.split.select) // 10)])
     fit.train_epoch(1)  # warms up
-    return Pace(_timed(lambda: fit.train_epoch(2)), _timed(lambda: fit.score(few)) / len(few))
+    return Pace(_timed(lambda: fit.train_epoch(1)), _timed(lambda: fit.score(few)) / len(few))
 
 
 def _timed(work: Callable[[], Any]) -> float:

@@ -18,7 +18,7 @@ from study.config import StudyConfig
 from study.preflight import PreflightError
 from trainables.contract import Crew
 
-PATIENCE = 45.0  # seconds for a cluster of fixed size to make room
+PATIENCE = 45.0  # seconds for a cluster of fixed size to make room; none if it has too little even when nothing runs
 NEWS = 30.0  # seconds between two lines of a study that waits for nodes
 FRESH = 2.0  # seconds for which a look at the cluster holds
 AHEAD = 64  # places that are asked for beyond those that are there, at most
@@ -32,10 +32,11 @@ class Room:
     load: trials that run, and more that could. A cluster that grows is asked for their places, so that nodes come together.
     """
 
-    def __init__(self, crew: Crew, *, limit: int | None, grows: bool) -> None:
-        self.crew, self.limit, self.grows = crew, limit, grows
+    def __init__(self, crew: Crew, *, limit: int | None, grows: bool, say: Callable[[str], None] = lambda line: None) -> None:
+        self.crew, self.limit, self.grows, self.say = crew, limit, grows, say
         self.load: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._seen = (-FRESH, 0)
+        self._homeless = True  # no place was there at the last look, and that is known
         self._asked: list[PlacementGroup] = []
 
     def slots(self) -> int:
@@ -49,6 +50,9 @@ class Room:
         if self.grows:
             self._ask(self._missing(fit, *self.load()))
             fit += 1  # one more than there is room for: Tune asks for its place
+        if not fit and not self._homeless:
+            self.say(f"Waiting for a node: {_asked(self.crew)}, but {_there()}; the study goes on when there is room, or with --resume.")
+        self._homeless = not fit
         return min(self.limit or fit, fit)
 
     def _missing(self, fit: int, running: int, ready: int) -> int:
@@ -96,8 +100,8 @@ def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
     if gpus is None:
         gpus = 1.0 if ray.cluster_resources().get("GPU") else 0.0
     crew = Crew(workers=config.workers, gpus=gpus, folder=str(folder))
-    room = Room(crew, limit=config.slots, grows=not here and autoscales())
-    _await_place(room, patience=0.0 if here else PATIENCE, say=say)
+    room = Room(crew, limit=config.slots, grows=not here and autoscales(), say=say)
+    _await_place(room, patience=0.0 if here and not room.slots() else PATIENCE, say=say)
     return room
 
 

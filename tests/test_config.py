@@ -158,12 +158,10 @@ def test_no_final_trial_has_the_seed_of_the_search() -> None:
     assert list(config.final_seeds()) == [6, 7, 8]
 
 
-def test_rungs_and_the_expected_epochs_between_them() -> None:
+def test_rungs_lie_below_the_last_epoch() -> None:
     config = make(quickstart() | {"epochs": 8, "grace": 2, "reduction": 2})
     assert config.rungs() == [2, 4]
-    assert config.expected_search_epochs() == 2 + 2 / 2 + 4 / 4
     assert make(quickstart() | {"grace": 8}).rungs() == []
-    assert make(quickstart() | {"grace": 8}).expected_search_epochs() == 8
 
 
 def test_baselines_are_untrained_and_read_the_test_classes_once_each() -> None:

@@ -11,7 +11,7 @@ from analysis.tracking import Tracker
 from study import pace
 from study.config import StudyConfig
 from study.costs import estimate
-from study.pace import NOTHING, Kind, Pace, past
+from study.pace import NOTHING, Kind, Pace, Probe, epoch_work, past
 from study.planning import plan_cells
 from study.preflight import embedded_uri
 from study.storage import config_yaml
@@ -48,6 +48,20 @@ def test_a_pace_is_the_median_of_earlier_epochs_over_their_work(config: MakeConf
     found = past(config(losses=["contrastive", "triplet"], epochs=7, steps_per_epoch=5, name="next"))
     assert found.paces == {ALIKE: Pace(pytest.approx(0.6), pytest.approx(0.01))}
     assert (found.trials, found.studies) == (4, ("before",))
+
+
+def test_mining_looks_at_the_train_images_once_in_so_many_epochs(config: MakeConfig) -> None:
+    (cell,) = config(losses=["triplet"], protocols=["fixed_validation"]).cells()
+    sizes = [(1000, 300), (900, 400)]
+    assert epoch_work(config(steps_per_epoch=2), cell, sizes) == (4, 700)
+    assert epoch_work(config(steps_per_epoch=2, batches="mined"), cell, sizes) == (4, 700 + 1900)
+    assert epoch_work(config(steps_per_epoch=2, batches="mined", mine_every=5), cell, sizes) == (4, 700 + 380)
+
+
+def test_a_timed_step_does_not_mine(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    mined = config(losses=["triplet"], protocols=["fixed_validation"], batches="mined")
+    monkeypatch.setattr("trainables.fit.hardest_neighbours", lambda *known: pytest.fail("mined"))
+    assert Probe(mined).pace(mined.cells()[0]).step > 0
 
 
 def test_only_what_is_alike_counts_and_the_rest_is_timed(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:

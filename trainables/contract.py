@@ -61,14 +61,13 @@ class Crew:
     """What each slot of a study takes of its cluster."""
 
     workers: int = 1
-    cpus: float = 1.0  # of one worker
-    gpus: float = 0.0
+    gpus: float = 0.0  # of one worker, beside one CPU
     folder: str = ""  # where Ray Train keeps its notes; all nodes can read it
 
     @property
     def worker(self) -> dict[str, float]:
         """Of one worker, as Ray says it."""
-        return {"CPU": self.cpus} | ({"GPU": self.gpus} if self.gpus else {})
+        return {"CPU": 1.0} | ({"GPU": self.gpus} if self.gpus else {})
 
 
 @dataclass(frozen=True)

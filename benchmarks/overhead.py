@@ -117,7 +117,7 @@ def bare_seconds(slots: list[list[Done]], workers: int) -> float:
     return max(seconds) if workers > 1 else sum(seconds)
 
 
-def cost(what: str, *, workers: int, trials: int) -> None:
+def cost(what: str, *, workers: int, trials: int) -> float:
     clock = run(workers=workers, slots=2 // workers, search_trials=trials // 2)
     slots = [done for done in clock.slots.values() if len(done) > 1]
     in_study = sum(done[-1][0] - done[0][0] for done in slots)
@@ -128,6 +128,7 @@ def cost(what: str, *, workers: int, trials: int) -> None:
     print(ROW.format("  ratio", f"{in_study / in_bare:.2f}"))
     driver, ray = (after - before for before, after in zip(clock.cores[len(slots) - 1], clock.cores[-1], strict=True))
     print(ROW.format("  beside the slots" + " and workers" * (workers > 1), f"driver {driver:.0f}, Ray {ray:.0f} s"), flush=True)
+    return in_study / in_bare
 
 
 def start(what: str, *, workers: int, warm: bool, trials: int) -> float:
@@ -145,6 +146,7 @@ def start(what: str, *, workers: int, warm: bool, trials: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=24, help="search trials of a study whose cost is measured")
+    parser.add_argument("--turns", type=int, default=3, help="studies whose cost is measured, each followed by its bare processes")
     parser.add_argument("--workers", type=int, choices=[1, 2], help="only slots of so many workers; default: both")
     parser.add_argument("--part", choices=["cost", "start"], help="default: both")
     chosen = parser.parse_args()
@@ -153,7 +155,10 @@ def main() -> None:
     if chosen.part != "start":
         print("Cost, after a slot's first trial")
         for workers in sizes:
-            cost(("two slots of one worker", "one slot of two workers")[workers - 1], workers=workers, trials=chosen.trials)
+            what = ("two slots of one worker", "one slot of two workers")[workers - 1]
+            ratios = [cost(what, workers=workers, trials=chosen.trials) for _ in range(chosen.turns)]
+            told = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            print(ROW.format(f"{what}: median ratio of {chosen.turns} turns", told), flush=True)
     if chosen.part != "cost":
         print("Start of a further trial, median and range")
         for workers in sizes:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray.autoscaler.v2.sdk import get_cluster_status
@@ -38,6 +39,10 @@ class Room:
         self._seen = (-FRESH, 0)
         self._homeless = True  # no place was there at the last look, and that is known
         self._asked: list[PlacementGroup] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles what its searcher knows, though nobody reads that."""
+        return {}
 
     def slots(self) -> int:
         now = time.monotonic()

@@ -152,6 +152,7 @@ def test_delete_asks_first_and_takes_the_runs_too(written: Written) -> None:
     written.mirror().close()
     uri = f"sqlite:///{written.folder.parent / 'mlflow.db'}"
     assert fairtrial(written, "delete", "mine", input="n\n").exit_code == 1
+    assert fairtrial(written, "delete", "mine", input="").exit_code == 2
     assert written.folder.exists()
     with Lease(written.folder):
         shown = fairtrial(written, "delete", "mine", "--yes")

@@ -45,6 +45,17 @@ def one_sentence() -> Iterator[None]:
         end(str(error), BAD_INPUT)
 
 
+def agree(question: str) -> None:
+    """Ends with exit 1 if the answer is no, and with 2 if nobody is there to answer."""
+    try:
+        agreed = typer.confirm(question)
+    except typer.Abort:
+        print(file=sys.stderr)
+        end("Somebody must agree to this, but no answer came; say --yes.", BAD_INPUT)
+    if not agreed:
+        raise typer.Abort
+
+
 def terminal() -> Console:
     """The terminal; wide enough for a table when the output goes to a file."""
     console = Console()

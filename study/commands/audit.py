@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from study.commands import FAIRTRIAL, Studies, config_of, one_sentence, terminal
+from study.commands import FAIRTRIAL, Studies, agree, config_of, one_sentence, terminal
 from study.status import find_study
 
 
@@ -20,7 +20,7 @@ def audit(
         folder = find_study(Path(studies), study)
         config = config_of(folder)
     if not yes:
-        typer.confirm(f"This reads the test classes with every search trial of '{study}', and closes its search. Go on?", abort=True)
+        agree(f"This reads the test classes with every search trial of '{study}', and closes its search. Go on?")
     from study.auditing import audit as score
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from study.commands import FAIRTRIAL, NO_PLACE, Studies, config_of, one_sentence
+from study.commands import FAIRTRIAL, NO_PLACE, Studies, agree, config_of, one_sentence
 from study.lease import REQUEST, Lease, Request, ask, holder
 from study.ledger import LEDGER, Ledger
 from study.preflight import tracking_uri
@@ -57,7 +57,7 @@ def delete(study: Study, studies: Studies = "studies", yes: Annotated[bool, type
             raise ValueError(f"The study '{study}' is being run by {driver}; `fairtrial cancel {study}` ends it.")
         about, config = status_of(folder), config_of(folder)
     if not yes:
-        typer.confirm(f"Delete '{study}' ({about.state}, {about.ended} trials) and its runs in MLflow?", abort=True)
+        agree(f"Delete '{study}' ({about.state}, {about.ended} trials) and its runs in MLflow?")
     with one_sentence(), Lease(folder):
         delete_study(tracking_uri(config), config.name)
         if not config.tracking_uri:

@@ -35,6 +35,20 @@ def test_memory_that_was_freed_is_used_again_without_asking_the_system():
     assert int(done.stdout) < 20_000  # pages; ten times 64 MB are 163,840 of them
 
 
+TRAINED = """
+import torch
+from trainables.process import release
+
+torch.optim.AdamW(torch.nn.Linear(2, 2).parameters())  # brings in all that torch has
+release()
+"""
+
+
+def test_a_process_that_trained_ends_without_a_word():
+    done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
+
+
 @pytest.mark.parametrize(("share", "seen"), [(0.0, ""), (0.5, "0"), (1.0, "0")])
 def test_a_process_without_a_share_sees_no_gpu(share: float, seen: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # as Ray leaves it

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 NEVER = 2**31 - 1
+atexit.register(gc.unfreeze)  # else libraries with C++ parts complain at the end that they were never freed
 
 
 def settle() -> None:
@@ -33,9 +36,11 @@ def take_gpus(share: float) -> None:
 
 
 def release() -> None:
-    """Memory that the last trial's tensors had on the GPU: a neighbour may need it."""
+    """Memory of the last trial, also that of a GPU: a neighbour may need it."""
     import torch
 
+    gc.collect()  # a DDP module refers to itself
+    gc.freeze()  # what is left stays with the process: the next look passes it over, which saves a third of a second a trial
     torch.cuda.empty_cache()  # nothing where CUDA was never started
 
 

@@ -116,7 +116,7 @@ class StudySearcher(Searcher):
         return len(self.running) - len(self.interrupted), ready + len(self.interrupted)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next trial; None while there is no slot for it, or all that is left waits for a search to end.
+        """The next trial; None while there is no slot for it, or all that is left waits for what runs.
 
         A trial is not drawn before its slot is there: by then the searcher knows more.
         """
@@ -129,7 +129,7 @@ class StudySearcher(Searcher):
         if given := self._draw():
             self.note(given)
             return self._hand_out(trial_id, given)
-        return None if any(self._owes(cell) for cell in self.cells.values()) else str(Searcher.FINISHED)
+        return str(Searcher.FINISHED) if self.over else None  # Tune never asks again, and what runs may leave more to do
 
     def _hand_out(self, trial_id: str, given: Given) -> dict[str, Any]:
         self.keys[trial_id] = given.key
@@ -159,7 +159,7 @@ class StudySearcher(Searcher):
         space = self.config.space(cell.cell.loss)
         assert setting.keys() == space.keys(), "a setting has every key"
         assert all(setting[key] in param.search for key, param in space.items()), f"a setting lies in its ranges: {setting}"
-        extended = cell.tried >= self.budgets.get(str(cell.cell), sys.maxsize)
+        extended = cell.tried >= self._budget(cell)
         given = Given(name, self.config.spec(cell.cell, "search", self.config.seed, setting), extended)
         cell.searching[given.key] = cell.tried, setting
         cell.to_search -= 1
@@ -194,10 +194,15 @@ class StudySearcher(Searcher):
         tuned = searched and cell.best[0] > WORST  # else no search trial had a score, and nothing was chosen
         round_ = f"-round{cell.rounds}" if kind == "final" and cell.rounds > 1 else ""
         spec = self.config.spec(cell.cell, "final", seed, setting, tuned=tuned)
-        given = Given(f"{kind}-{seed}{round_}", spec, self._is_new(seed) or bool(round_))
+        grew = searched and cell.tried > self._budget(cell)  # what it trains with was chosen among more
+        given = Given(f"{kind}-{seed}{round_}", spec, self._is_new(seed) or grew)
         if self.config.refits(cell.cell):
             cell.finishing[given.key] = given
         return given
+
+    def _budget(self, cell: CellSearch) -> int:
+        """Of search trials, before the study grew."""
+        return self.budgets.get(str(cell.cell), sys.maxsize)
 
     def _is_new(self, seed: int) -> bool:
         return bool(self.seeds) and seed not in self.seeds

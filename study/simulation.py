@@ -109,6 +109,7 @@ def simulate(config: StudyConfig, curves: Mapping[str, Curves], *, slots: int = 
         while len(running) < slots:
             trial_id = f"simulated-{next(numbers)}"
             given = searcher.suggest(trial_id)
+            assert given != StudySearcher.FINISHED or not running, "Tune would not ask again"
             if not isinstance(given, dict):  # it waits, or all is done
                 break
             running.append(Trial(trial_id, given, curves))

@@ -62,6 +62,7 @@ class Play:
         while True:
             while len(running) < slots and isinstance(found := self.searcher.suggest(name := f"t{next(names)}"), dict):
                 running.append((name, self.searcher.running[found["key"]]))
+            assert len(running) == slots or found is None or not running, "Tune would not ask again"
             if not running:
                 break
             for name, trial in list(running):

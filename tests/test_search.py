@@ -21,9 +21,9 @@ def serve(searcher: StudySearcher, *, slots: int = 1, score: Any = lambda spec: 
     for number in range(10_000):
         while len(running) < slots:
             given = searcher.suggest(f"t{number}-{len(order)}")
-            if given is None or given == Searcher.FINISHED:
+            assert given != Searcher.FINISHED or not running, "Tune would not ask again"
+            if not isinstance(given, dict):
                 break
-            assert isinstance(given, dict)
             running.append((f"t{number}-{len(order)}", given))
             order.append(given)
         if not running:
@@ -221,7 +221,9 @@ def test_nothing_new_is_handed_out_once_a_study_is_being_stopped(config: MakeCon
     assert not searcher.running
 
 
-def grown(config: MakeConfig, score: Any, **more: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], StudySearcher]:
+def grown(
+    config: MakeConfig, score: Any, *, slots: int = 1, **more: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], StudySearcher]:
     """A study that is finished and then grows: its first trials, those that are added, and its searcher."""
     begins = {"losses": ["contrastive"], "protocols": ["fixed_validation"], "strategy": "random", "search_trials": 2, "reproductions": 2}
     given: list[Any] = []
@@ -230,7 +232,7 @@ def grown(config: MakeConfig, score: Any, **more: int) -> tuple[list[dict[str, A
     assert not any(each.extended for each in given)
     searcher.grow(config(**begins | more))
     given.clear()
-    added = serve(searcher, score=score)
+    added = serve(searcher, slots=slots, score=score)
     assert all(each.extended for each in given)
     return first, added, searcher
 
@@ -247,12 +249,30 @@ def test_a_search_that_grows_and_finds_nothing_better_keeps_its_final_trials(con
     assert [each["trial"] for each in added] == ["search-2", "search-3", "search-4"]
 
 
-def test_a_search_that_grows_and_finds_better_makes_its_final_trials_again(config: MakeConfig) -> None:
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_a_search_that_grows_and_finds_better_makes_its_final_trials_again(config: MakeConfig, slots: int) -> None:
     best = iter([0.1, 0.1, 0, 0, 0, 0, 0] + [0.9] * 3 + [0] * 10)  # search, final, the baselines; search again
-    _, added, searcher = grown(config, lambda spec: next(best), search_trials=5)
+    _, added, searcher = grown(config, lambda spec: next(best), slots=slots, search_trials=5)
     assert [each["trial"] for each in added] == ["search-2", "search-3", "search-4", "final-1-round2", "final-2-round2"]
     assert added[3]["spec"]["setting"] == added[0]["spec"]["setting"]
     assert searcher.over
+
+
+def test_final_trials_are_marked_whose_search_grew_after_another_cell_read_test(config: MakeConfig) -> None:
+    begins = {"losses": ["contrastive", "triplet"], "strategy": "random", "search_trials": 2, "reproductions": 1, "baselines": False}
+    given: list[Any] = []
+    searcher = StudySearcher(config(**begins), note=given.append)
+    names = [f"t{i}" for i in range(6)]  # the four search trials, and the final ones of contrastive
+    for name in names:
+        assert isinstance(searcher.suggest(name), dict)
+        searcher.on_trial_complete(name, {"score": 0.5, "done": True, "chosen_epoch": 1.0})
+    searcher.grow(config(**begins | {"search_trials": 3}))
+    serve(searcher)
+    found = {each.key.removeprefix("sketches/tiny-16/"): each.extended for each in given}
+    assert not any(found[f"{loss}/default/final-1"] for loss in ("contrastive", "triplet"))
+    assert not found["contrastive/fixed_validation/final-1"]
+    assert found["triplet/fixed_validation/search-2"]
+    assert found["triplet/fixed_validation/final-1"]
 
 
 @pytest.mark.parametrize("slots", [1, 2, 5])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.readings import AUDIT
 from study.ledger import Event, events
-from study.protocols import PROTOCOLS
+from study.protocols import peeks
 from trainables.contract import PEEKING, Cell
 from trainables.disk import replace_text
 
@@ -36,7 +36,7 @@ def readings(told: Iterable[Event]) -> Iterator[Line]:
         kind, key = event["event"], event.get("key", "")
         if kind == "trial":
             given[key] = event
-            if _peeks(event):
+            if peeks(event["cell"]["protocol"]):
                 peeking[key] = 0
         elif kind == "row" and key in peeking:
             peeking[key] = event["epoch"]
@@ -48,11 +48,6 @@ def readings(told: Iterable[Event]) -> Iterator[Line]:
         elif kind == "resumed":
             yield from cut_off()
     yield from cut_off()
-
-
-def _peeks(given: Event) -> bool:
-    protocol = PROTOCOLS.get(given["cell"]["protocol"].partition(":")[0])
-    return protocol is not None and protocol.rule == PEEKING
 
 
 def write_readings(folder: Path) -> None:

@@ -29,7 +29,10 @@ Progress = Callable[[int, int], None]
 
 
 def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, total: None) -> int:
-    """How many search trials were scored; those of an earlier audit are not scored again. A ValueError says what stands in the way."""
+    """How many search trials were scored; those of an earlier audit are not scored again, and those that left no state cannot be.
+
+    A ValueError says what stands in the way.
+    """
     with Lease(folder):
         told = events(folder)
         if status_of(folder).state == "interrupted" or not any(event["event"] == "finished" for event in told):
@@ -45,10 +48,14 @@ def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, t
             mirror.wait_until_ready()
             trials = read_study(tracking_uri(config), config.name).trials
             runs = dict(zip(trials["cell"] + "/" + trials["trial"], trials["run_id"], strict=True))
+            scored = 0
             for number, given in enumerate(wanted):
                 progress(number, len(wanted))
                 spec = _opened(config, given)
                 learner = _loaded(tracking_uri(config), runs[given["key"]], spec)
+                if not learner:
+                    continue
+                scored += 1
                 chosen = " ".join(str(epoch) for _, epoch in learner.best)
                 ledger.note("reading", key=given["key"], reads=[(chosen, spec.rule)])  # before it happens
                 ledger.note("audit", key=given["key"], metrics={f"audit/{name}": value for name, value in _score(learner).items()})
@@ -56,7 +63,7 @@ def audit(config: StudyConfig, folder: Path, progress: Progress = lambda done, t
             mirror.close()
             ledger.close()
             write_readings(folder)
-    return len(wanted)
+    return scored
 
 
 def _wanted(told: list[Event]) -> Iterator[Event]:
@@ -75,10 +82,13 @@ def _opened(config: StudyConfig, given: Event) -> TrialSpec:
     return replace(spec, phase="final", splits=splits, leaves=Leaves(last=False, embeddings=False))
 
 
-def _loaded(uri: str, run: str, spec: TrialSpec) -> Learner:
-    """Where the trial was saved last."""
+def _loaded(uri: str, run: str, spec: TrialSpec) -> Learner | None:
+    """Where the trial was saved last; None: its driver was killed before it was saved."""
     with tempfile.TemporaryDirectory() as here:
-        state = read(fetch(uri, run, [STATE], Path(here))[STATE].parent)
+        found = fetch(uri, run, [STATE], Path(here))
+        if STATE not in found:
+            return None
+        state = read(found[STATE].parent)
     worker = Worker()
     worker.begin(replace(spec, training=replace(spec.training, epochs=len(state["rows"]))))
     worker.load(state)

@@ -33,6 +33,7 @@ PAUSE = 5.0  # seconds in which rows come together before they are written: MLfl
 PATIENCE = 30.0  # seconds that the end of a study waits for an MLflow that is away
 RETRY = 2.0  # seconds between two tries to reach it
 SILENCE = 30.0  # seconds of tries that fail before anyone is told
+SERVERS = ("http", "databricks")  # addresses of stores that have a place of their own for files
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml's, where it is
 
 Action = Callable[[], None]
@@ -82,9 +83,9 @@ class Mirror:
             ) from self.failure
 
     def _work(self) -> None:
-        artifacts = None if self.config.tracking_uri else self.folder.parent / FILES / self.config.name
+        uri, name, files = tracking_uri(self.config), self.config.name, files_folder(self.config)
         try:
-            self.tracker = Tracker(tracking_uri(self.config), self.config.name, artifacts=artifacts, resumed=self.resumed)
+            self.tracker = Tracker(uri, name, artifacts=files, resumed=self.resumed)
         except TrackingError as error:
             self.refusal = error
             return
@@ -223,6 +224,12 @@ class Mirror:
         names = [name for name in finals[0] if name.startswith("test/")] if finals else []
         means = [(name, fmean(final[name] for final in finals if name in final), len(finals), event["at"]) for name in names]
         self.tracker.end(cell, "FINISHED", points=means, at=event["at"])
+
+
+def files_folder(config: StudyConfig) -> Path | None:
+    """Of what the study's runs have; None: the store's server keeps it."""
+    served = (config.tracking_uri or "").startswith(SERVERS)
+    return None if served else Path(config.studies).absolute() / FILES / config.name
 
 
 def _cells(config: StudyConfig) -> dict[Cell, TrialSpec]:

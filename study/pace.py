@@ -141,7 +141,7 @@ def _measure(config: StudyConfig, cell: Cell) -> Pace:
     from trainables.fit import Fit
 
     settle()
-    # Sealed, and no score is kept: only how long it takes to make one.
+    # No score is kept: only how long it takes to make one.
     spec = config.spec(cell, "search", config.seed, config.published(cell.loss))
     spec = replace(spec, training=replace(spec.training, steps_per_epoch=1))
     fit = Fit(spec, spec.splits[0], load(spec.origin, spec.look.cache_size))
@@ -149,7 +149,7 @@ def _measure(config: StudyConfig, cell: Cell) -> Pace:
 
 
 def _time(fit: Fit) -> Pace:
-    few = fit.images(fit.split.select[: max(2, len(fit.split.select) // 10)])
+    few = fit.images(fit.split.train[: max(2, len(fit.split.train) // 10)])  # under default the others are test classes
     fit.train_epoch(1)  # warms up
     return Pace(_timed(lambda: fit.train_epoch(1)), _timed(lambda: fit.score(few)) / len(few))
 

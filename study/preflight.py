@@ -11,7 +11,7 @@ from study.lease import LEASE, REQUEST
 from study.ledger import LEDGER, events
 
 # What a driver leaves that was killed before its study's first line.
-BEGINNINGS = ("config.yaml", LEDGER, LEASE, REQUEST, "nodes", "readings.csv")
+BEGINNINGS = ("config.yaml", LEDGER, LEASE, REQUEST, "nodes", "splits", "readings.csv")
 TIMEOUT = 10  # seconds for a tracking server to answer
 
 

@@ -98,6 +98,12 @@ def find_protocol(name: str) -> type[Default] | type[FixedValidation] | type[KFo
     return pick(PROTOCOLS, name.partition(":")[0], "protocol")
 
 
+def peeks(name: str) -> bool:
+    """Whether its trials score the test classes every epoch; baselines have no protocol, and do not."""
+    kind = PROTOCOLS.get(name.partition(":")[0])
+    return kind is not None and kind.rule == PEEKING
+
+
 def make_protocol(name: str, keys: Mapping[str, Any]) -> Divides:
     """With the study's keys, of which a name like fixed_validation:0.3 or k_fold:4 replaces one."""
     kind = find_protocol(name)

@@ -56,6 +56,7 @@ class Recorder(Callback):
         if known or result.get("reads"):
             return
         self.last[key] = result["epoch"]
+        trial.run_metadata.num_failures = 0  # it gets on: nodes that it lost before do not count
         lost = {name: True for name in LOST if result.get(name)}
         self.ledger.note("row", key=key, epoch=result["epoch"], score=result["score"], metrics=result["metrics"], **lost)
         self.view.epoch(spec, result["epoch"], result["score"])

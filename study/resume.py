@@ -20,7 +20,7 @@ from trainables.contract import TrialSpec
 from trainables.datasets.catalogue import index
 
 GROWS = ("search_trials", "reproductions")  # what may be more than before
-ELSEWHERE = ("studies", "tracking_uri", "slots")  # a study may be moved, and to a place with more room
+ELSEWHERE = ("studies", "tracking_uri", "slots", "data_root")  # a study may be moved, and its images: they are known by what they are
 
 
 def identity(config: StudyConfig, code: Mapping[str, str]) -> dict[str, Any]:

@@ -87,8 +87,12 @@ class Room:
 
 def places(nodes: Iterable[Resources], crew: Crew) -> int:
     """How many slots fit on these nodes; a worker needs one node, a slot's workers may sit on several."""
-    per_node = (min(int(node.get(kind, 0) / need + 1e-9) for kind, need in crew.worker.items()) for node in nodes)
-    return sum(per_node) // crew.workers
+    return sum(min(_fits(node.get(kind, 0), need) for kind, need in crew.worker.items()) for node in nodes) // crew.workers
+
+
+def _fits(there: float, need: float) -> int:
+    """A share of a GPU lies on one of them."""
+    return int(there) * int(1 / need + 1e-9) if need < 1 else int(there / need + 1e-9)
 
 
 def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:

@@ -36,7 +36,7 @@ from study.versions import code
 from trainables.disk import replace_text
 from trainables.slot import Slot
 
-RETRIES = 2  # of a trial whose process died
+RETRIES = 2  # of a trial whose process died, until it gets on by an epoch
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Literal
 from study.cursor import cursor
 from study.lease import LEASE, REQUEST, holder
 from study.ledger import LEDGER, Event, events
+from study.protocols import peeks
 from trainables.contract import Cell
 
 State = Literal["waiting", "running", "stopping", "interrupted", "finished"]
@@ -26,6 +27,7 @@ class CellStatus:
     ended: int = 0
     failed: int = 0
     best: float | None = None  # selection score of its best trial so far
+    peeks: bool = False  # that score is of the test classes
 
     @property
     def running(self) -> int:
@@ -64,7 +66,8 @@ def status_of(folder: Path) -> StudyStatus:
     ends = [event for event in told if event["event"] == "end"]
     for event in told:
         if event["event"] == "trial":
-            cell = names[event["key"]] = cells.setdefault(str(Cell(**event["cell"])), CellStatus(str(Cell(**event["cell"]))))
+            name = str(Cell(**event["cell"]))
+            cell = names[event["key"]] = cells.setdefault(name, CellStatus(name, peeks=peeks(event["cell"]["protocol"])))
             cell.given += 1
         elif event["event"] == "row" and event["epoch"]:
             cell = names[event["key"]]

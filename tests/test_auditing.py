@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis.tracking import read_study
+from study import auditing
 from study.__main__ import app
 from study.auditing import audit
 from study.config import StudyConfig
@@ -113,6 +114,14 @@ def test_only_a_finished_study_that_kept_its_checkpoints_is_audited(study: Study
     (folder / LEDGER).write_bytes(b"".join(lines[:-1]))
     with pytest.raises(ValueError, match="Only a finished study is audited"):
         audit(study, folder)
+
+
+def test_a_trial_that_left_no_state_is_passed_over(study: StudyConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = finished(study)
+    real, asked = auditing.fetch, iter([False, True])
+    monkeypatch.setattr(auditing, "fetch", lambda *words: real(*words) if next(asked) else {})
+    assert audit(study, folder) == 1
+    assert [event["key"].rpartition("/")[2] for event in events(folder) if event["event"] == "audit"] == ["search-1"]
 
 
 def test_it_asks_first(study: StudyConfig) -> None:

@@ -37,6 +37,7 @@ def test_a_study_whose_driver_was_killed_before_its_first_line_is_begun_anew(con
     folder.mkdir(parents=True)
     for name in ("config.yaml", "config.yaml.new", "driver.json", "driver.json.123"):
         (folder / name).write_text("")
+    (folder / "splits").mkdir()
     if torn is not None:
         (folder / LEDGER).write_bytes(torn)
     assert study_folder(study) == folder

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from ray.exceptions import RayActorError
+from ray.tune.experiment import Trial
 from rich.console import Console
 
 from analysis.readings import audited
@@ -17,6 +19,7 @@ from study.audit import write_readings
 from study.ledger import LEDGER, Ledger, events
 from study.live import View
 from study.recorder import Recorder
+from study.run import RETRIES
 from study.search import Given
 from study.storage import KEPT, checkpoints, kept, trial_folder
 from tests.conftest import MakeConfig
@@ -32,7 +35,9 @@ def played(config: MakeConfig, tmp_path: Path) -> SimpleNamespace:
     recorder = Recorder(ledger, view, {})
     spec = study.spec(study.cells()[1], "search", 0, study.published("triplet"))
     given = {"key": f"{spec.cell}/search-0", "cell": str(spec.cell), "trial": "search-0", "spec": spec.as_dict()}
-    trial: Any = SimpleNamespace(trial_id="t0", config=given, last_result=row(2) | {"done": True}, error_file="")
+    trial: Any = SimpleNamespace(
+        trial_id="t0", config=given, last_result=row(2) | {"done": True}, error_file="", run_metadata=SimpleNamespace()
+    )
     parts = {"study": study, "recorder": recorder, "view": view, "ledger": ledger, "trial": trial, "folder": tmp_path}
     return SimpleNamespace(**parts, readings=tmp_path / "readings.csv")
 
@@ -63,6 +68,20 @@ def test_an_epoch_that_a_retry_runs_again_is_written_once(played: SimpleNamespac
     played.recorder.on_trial_result(0, [], played.trial, row(2))
     assert told(played) == [("row", 1), ("row", 2)]
     assert played.view.cells[played.study.cells()[1]].running == 1
+
+
+def test_a_trial_may_lose_any_number_of_nodes_as_long_as_it_gets_on(played: SimpleNamespace) -> None:
+    nowhere: Any = SimpleNamespace(trial_driver_staging_path="")
+    trial = Trial("slot", stub=True, config=played.trial.config, max_failures=RETRIES, storage=nowhere)
+    for epoch in range(1, 10):
+        trial.handle_error(RayActorError())
+        assert trial.should_recover()
+        played.recorder.on_trial_result(0, [], trial, row(epoch))
+    for again in range(RETRIES + 1):
+        assert trial.should_recover()
+        trial.handle_error(RayActorError())
+        played.recorder.on_trial_result(0, [], trial, row(9 - again))  # the same epochs again
+    assert not trial.should_recover()
 
 
 def test_what_an_earlier_driver_wrote_is_not_written_again(played: SimpleNamespace) -> None:
@@ -114,7 +133,7 @@ class Told:
         given = Given(name, spec)
         self.recorder.given(given)
         config = {"key": given.key, "spec": spec.as_dict(), "trial": name}
-        trial: Any = SimpleNamespace(trial_id=name, config=config, last_result={}, error_file="")
+        trial: Any = SimpleNamespace(trial_id=name, config=config, last_result={}, error_file="", run_metadata=SimpleNamespace())
         self.recorder.on_trial_start(0, [], trial)
         return trial
 

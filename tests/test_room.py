@@ -28,6 +28,7 @@ from trainables.contract import Crew
         ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}], Crew(gpus=1.0), 2),
         ([{"CPU": 8.0, "GPU": 1.0}], Crew(gpus=0.25), 4),
         ([{"CPU": 8.0, "GPU": 1.0}], Crew(gpus=0.1), 8),  # the CPUs end first
+        ([{"CPU": 64.0, "GPU": 2.0}], Crew(gpus=0.4), 4),  # what is left of two GPUs does not add up
         ([{"CPU": 8.0, "GPU": 1.5}, {"CPU": 8.0, "GPU": 1.5}], Crew(workers=2, gpus=1.0), 1),  # halves do not add up
         ([], Crew(), 0),
     ],

@@ -209,9 +209,17 @@ class Noted:
         return lambda *words, **more: self.told.append((name, words, more))
 
 
-def test_a_password_stays_in_the_config_of_the_closed_folder(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://me:hunter2@127.0.0.1:9",
+        "postgresql://me:pass/hunter2@127.0.0.1:9/db",
+        "postgresql://127.0.0.1:9/db?user=me&password=hunter2",
+    ],
+)
+def test_a_password_stays_in_the_config_of_the_closed_folder(config: MakeConfig, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
     """Neither MLflow nor the ledger nor a message has it."""
-    written = Written(config(losses=["triplet"], name="secrets", reproductions=2, tracking_uri="http://me:hunter2@127.0.0.1:9"))
+    written = Written(config(losses=["triplet"], name="secrets", reproductions=2, tracking_uri=uri))
     monkeypatch.setattr(mirror, "Tracker", Noted)
     Noted.told.clear()
     written.begin()

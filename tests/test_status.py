@@ -13,6 +13,7 @@ from test_mirror import Written, everything
 from typer.testing import CliRunner
 
 from analysis.tracking import open_store, studies
+from study import lease
 from study.__main__ import app
 from study.commands import config_of
 from study.commands import status as commands
@@ -44,6 +45,16 @@ def test_an_interrupted_study_says_how_far_it_is_and_how_to_go_on(written: Writt
     assert shown.exit_code == 0
     assert "run mine --resume" in shown.stdout
     assert "1 of 3 trials ended" in shown.stdout
+
+
+def test_a_score_of_the_test_classes_is_marked(written: Written) -> None:
+    assert [cell.peeks for cell in status_of(written.folder).cells] == [False]
+    assert "on the test classes" not in fairtrial(written, "status", "mine").stdout
+    text = (written.folder / LEDGER).read_text().replace('"fixed_validation"', '"default"')
+    (written.folder / LEDGER).write_text(text)
+    shown = fairtrial(written, "status", "mine").stdout
+    assert "0.300*" in shown
+    assert "* on the test classes" in shown
 
 
 def test_a_running_study_names_its_driver_and_a_stopping_one_says_so(written: Written) -> None:
@@ -148,7 +159,7 @@ def test_a_study_that_does_not_run_cannot_be_told(written: Written, verb: str) -
     assert not (written.folder / REQUEST).exists()
 
 
-def test_delete_asks_first_and_takes_the_runs_too(written: Written) -> None:
+def test_delete_asks_first_and_takes_the_runs_too(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     written.mirror().close()
     uri = f"sqlite:///{written.folder.parent / 'mlflow.db'}"
     assert fairtrial(written, "delete", "mine", input="n\n").exit_code == 1
@@ -157,8 +168,12 @@ def test_delete_asks_first_and_takes_the_runs_too(written: Written) -> None:
     with Lease(written.folder):
         shown = fairtrial(written, "delete", "mine", "--yes")
         assert (shown.exit_code, "is being run by" in shown.stderr) == (2, True)
+    monkeypatch.setattr(lease, "BEAT", 0.0)
+    monkeypatch.setattr(lease, "POLL", 0.001)
+    for number in range(3000):
+        (written.folder / f"large-{number}").touch()
     assert fairtrial(written, "delete", "mine", input="y\n").exit_code == 0
-    assert not written.folder.exists()
+    assert not list(written.folder.parent.glob("*mine*"))
     assert "mine" not in studies(uri)
 
 

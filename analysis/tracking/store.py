@@ -59,8 +59,8 @@ class TrackingError(ConnectionError):
 
 
 def redact(text: str) -> str:
-    """Without the user and password that an address may carry."""
-    return re.sub(r"://[^/@\s]+@", "://…@", text)
+    """Without the user and password that an address may carry, before its host or behind it."""
+    return re.sub(r"([?&](?:user|password|token)=)[^&\s]+", r"\1…", re.sub(r"://\S*@", "://…@", text))
 
 
 def delete_study(uri: str, study: str) -> None:

@@ -50,6 +50,7 @@ def _ask(study: str, root: Path, request: Request, what: str) -> None:
 def delete(study: Study, studies: Studies = "studies", yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
     """Delete a study: its folder, and its runs in MLflow. Asks first."""
     from analysis.tracking import delete_study
+    from study.mirror import files_folder
 
     with one_sentence():
         folder = find_study(Path(studies), study)
@@ -60,9 +61,11 @@ def delete(study: Study, studies: Studies = "studies", yes: Annotated[bool, type
         agree(f"Delete '{study}' ({about.state}, {about.ended} trials) and its runs in MLflow?")
     with one_sentence(), Lease(folder):
         delete_study(tracking_uri(config), config.name)
-        if not config.tracking_uri:
-            shutil.rmtree(folder.parent / "mlartifacts" / config.name, ignore_errors=True)
-        shutil.rmtree(folder)
+        if files := files_folder(config):
+            shutil.rmtree(files, ignore_errors=True)
+        gone = folder.with_name(f".{folder.name}.deleted")
+        folder.rename(gone)  # else the lease, which is renewed in it, would come back while it goes
+    shutil.rmtree(gone)
     print(f"{study} is deleted.")
 
 

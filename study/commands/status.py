@@ -79,7 +79,7 @@ def _one(study: StudyStatus) -> RenderableType:
     for column in ("cell", "ended", "running", "failed", "best so far"):
         table.add_column(column, justify="left" if column == "cell" else "right")
     for cell in study.cells:
-        best = f"{cell.best:.3f}" if cell.best is not None else ""
+        best = f"{cell.best:.3f}{'*' * cell.peeks}" if cell.best is not None else ""
         running = cell.running if study.driver else 0
         table.add_row(cell.cell, str(cell.ended), str(running or ""), str(cell.failed or ""), best)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(study.outcomes.items()))
@@ -93,7 +93,8 @@ def _one(study: StudyStatus) -> RenderableType:
         lines.append(Text(f"MLflow lacks the last {study.behind:,} bytes of the ledger", style="yellow"))
     if study.state == "interrupted":
         lines.append(Text(f"{FAIRTRIAL} run {study.name} --resume   goes on"))
-    return Group(*lines, Text(), table)
+    marked = any(cell.peeks and cell.best is not None for cell in study.cells)
+    return Group(*lines, Text(), table, *([Text("* on the test classes", style="dim")] * marked))
 
 
 def _pace(study: StudyStatus) -> str:

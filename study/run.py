@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import traceback
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,14 +68,24 @@ def run_study(config: StudyConfig, *, resume: bool = False, new_code: bool = Fal
     except OSError as error:
         raise PreflightError(f"The studies folder must be writable: {error}; choose another with --set studies=FOLDER.") from None
     interrupts, view = Interrupts(), view or View(config)
-    with Lease(folder, interrupts.ask, view.say), interrupts.watched():
-        drive = Drive(config, folder, interrupts, view, new_code=new_code)
-        done = drive.run()
+    with Lease(folder, interrupts.ask, view.say), interrupts.watched(), _nothing_left(folder):
+        done = Drive(config, folder, interrupts, view, new_code=new_code).run()
     if done.interrupted:
         return done
     rows = read_study(done.tracking_uri, config.name)
     page, found = write_page(rows, folder=folder, config_yaml=config_yaml(config), uri=done.tracking_uri, maps=False)
     return replace(done, rankings=found, page=page)
+
+
+@contextmanager
+def _nothing_left(folder: Path) -> Iterator[None]:
+    """Of a study that ended before its first line."""
+    try:
+        yield
+    except BaseException:
+        if not events(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 class Drive:
@@ -147,16 +157,11 @@ class Drive:
         take_up(self.folder, self.searcher, self.standing)
 
     def _ready(self, mirror: Mirror) -> Room:
-        """Ray and MLflow; a study that cannot have both leaves nothing behind."""
-        try:
-            room = self._room()
-            if len([node for node in ray.nodes() if node["Alive"]]) > 1:
-                check_nodes(self.folder, ask_nodes(self.folder))
-            mirror.wait_until_ready()
-        except BaseException:
-            if not self.past:
-                shutil.rmtree(self.folder, ignore_errors=True)
-            raise
+        """Ray and MLflow."""
+        room = self._room()
+        if len([node for node in ray.nodes() if node["Alive"]]) > 1:
+            check_nodes(self.folder, ask_nodes(self.folder))
+        mirror.wait_until_ready()
         return room
 
     def _room(self) -> Room:

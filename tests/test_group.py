@@ -199,6 +199,36 @@ def test_a_worker_that_fails_every_time_fails_the_trial(group: Group, monkeypatc
         group.step()
 
 
+def test_a_final_trial_whose_save_is_lost_is_not_done_again_in_silence(group: Group) -> None:
+    group.begin(final(seed=1))
+    group.step()
+    group.save()
+    group.step()  # the next save would have it done again
+    os.kill(usages(group)[0]["pid"], signal.SIGKILL)
+    with pytest.raises(GroupLost):
+        group.save()
+    assert len(train(group, search(seed=1))) == 3
+
+
+class Broken(Worker):
+    """On one of the nodes something is missing."""
+
+    def __init__(self, team: Any = None) -> None:
+        if team.rank:
+            raise ImportError("no such library here")
+        super().__init__(team)
+
+
+def test_workers_that_cannot_start_fail_the_trial_with_the_reason(group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group.stop()  # its place is needed
+    monkeypatch.setattr(module, "RETURNS", 1)
+    broken = Group(Crew(workers=2, folder=str(tmp_path)), Broken)
+    broken.begin(search())
+    with pytest.raises(GroupLost, match="no such library here"):
+        broken.step()
+    broken.stop()
+
+
 def test_thirty_trials_leave_memory_files_and_actors_where_they_were(group: Group) -> None:
     seen = []
     for seed in range(100, 130):

@@ -56,7 +56,7 @@ class Made:
 
     def tags(self) -> dict[str, Any]:
         peeks = self.protocol == "default"
-        rule = "refit" if self.role == "refit" else PEEKS if peeks else HONEST
+        rule = "refit" if self.role.endswith("refit") else PEEKS if peeks else HONEST
         cell = {"dataset": "sketches", "backbone": "tiny", "embedding_size": 16, "loss": self.loss, "protocol": self.protocol}
         searching = self.role == "search"
         about = {

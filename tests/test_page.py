@@ -108,6 +108,7 @@ def artifacts(uri: str, study: str) -> set[str]:
 def test_every_table_with_rows_is_on_the_page_and_beside_it(page, uri):
     text, study = page.read_text(encoding="utf-8"), Study(read_study(uri, "made"))
     own = {"ranking": 'class="wide ranking"', "beside": 'class="wide beside"', "decomposition": 'class="wide decomposition"'}
+    own |= {"steps": 'class="steps"'}
     own["default_vs_validation"] = "Validation − default*"  # columns of the ranking
     for name in TABLES:
         if make_table(name, study).rows:

@@ -17,7 +17,7 @@ from analysis.tables.effects import effects
 from analysis.tables.generalisation import generalisation, recalls_of
 from analysis.tables.hyperparameters import found_by, hyperparameters
 from analysis.tables.improvement import improvement
-from analysis.tables.ranked import beside_table, decomposition_table, ranking_table
+from analysis.tables.ranked import beside_table, decomposition_table, ranking_table, steps_table
 from analysis.tables.ranking import Ranking, rankings
 from analysis.tables.retrieval import retrieval
 from analysis.tables.scores import scores
@@ -83,6 +83,9 @@ TABLES: dict[str, Kind] = {
     ),
     "decomposition": Kind(
         "what tuning, the epoch's choice and fewer train classes are worth", lambda study: decomposition_table(study.rankings)
+    ),
+    "steps": Kind(
+        "what doing without peeking, fewer train classes and tuning each change, with intervals", lambda study: steps_table(study.rankings)
     ),
     "concatenated": Kind("the models of all folds as one, and each alone (the reality check)", lambda study: concatenated(study.scores)),
     "triplet_report": Kind("train loss, triplet accuracy, cosines and precision", lambda study: triplet_report(triplets_of(study.rows))),

@@ -183,10 +183,14 @@ def test_improvement_is_over_the_variant_that_is_there_and_says_which() -> None:
 def test_effects_compare_only_what_all_levels_have() -> None:
     place = {"dataset": "d", "embedding_size": 1, "protocol": "default", "setup": "default", "what": "", "metric": "recall_at_1"}
     scores = [("a", "x", 0.5), ("b", "x", 0.7), ("a", "y", 0.1), ("b", "y", 0.2), ("a", "z", 0.9)]
-    table = effects(frame({**place, "backbone": network, "loss": loss, "cell": Cell(score)} for network, loss, score in scores))
+    table = effects(frame({**place, "backbone": network, "loss": loss, "cell": Cell(score, rule=PEEKS)} for network, loss, score in scores))
     first, second = table.rows
     assert (first["cells"], value(first["mean"]), value(second["mean"])) == (2, pytest.approx(0.3), pytest.approx(0.45))
-    assert value(second["difference"]) == pytest.approx(0.15)
+    gap = second["difference"]
+    assert (gap.value, gap.rule, gap.peeks) == (pytest.approx(0.15), PEEKS, True)
+    # Differences of 0.2 and 0.1: a deviation of 0.05 sqrt(2), and t of one degree of freedom is 12.706.
+    assert (gap.low, gap.high) == pytest.approx((0.15 - 12.706 * 0.05, 0.15 + 12.706 * 0.05), abs=1e-4)
+    assert first["difference"].low is None
 
 
 def test_convergence_is_read_off_the_curve() -> None:
@@ -202,7 +206,22 @@ def test_convergence_is_read_off_the_curve() -> None:
     row = one(make_table("convergence", Study(replace(rows, curves=curves))), protocol=RATIO)
     assert (value(row["peak"]), value(row["peak_minus_last"])) == (0.6, pytest.approx(0.1))
     assert (row["near"], row["best_epoch"], row["epochs"]) == (2, 3, 4)
-    assert value(row["peak_minus_chosen"]) == pytest.approx((25 - 13) / 30)  # hits of seed 1 under default, and held out
+    gap = row["peak_minus_chosen"]
+    assert isinstance(gap, Cell)
+    assert (gap.value, gap.rule, row["peak"].rule) == (
+        pytest.approx((25 - 13) / 30),
+        PEEKS,
+        HONEST,
+    )  # hits of seed 1 under default, and held out
+    assert (gap.low, gap.high) == pytest.approx((0.4, 0.4))  # every class has two hits more of five
+
+
+def test_the_peak_minus_the_chosen_is_the_difference_of_the_setups_the_other_way_with_its_interval(study: Study) -> None:
+    (row,) = [row for row in study.rankings[0].rows if row.loss == "triplet"]
+    number = row.difference["recall_at_1"]
+    gap = one(make_table("convergence", study), loss="triplet", protocol=RATIO)["peak_minus_chosen"]
+    assert gap == Cell(-number.value, -number.high, -number.low, PEEKS, peeks=True)
+    assert gap.low < gap.value < gap.high
 
 
 def test_negatives_are_counted_from_the_batch_or_the_classes() -> None:
@@ -254,15 +273,19 @@ def test_train_recall_comes_from_the_kept_embeddings_of_train_classes(tmp_path: 
         tmp_path / "embeddings.npz", **{"0/image": np.arange(5), "0/class": np.array([0, 0, 1, 1, 25]), "0/embedding": fc, "0/pooled": gap}
     )
     rows = rows_of([final("triplet", "default", "final", 1)])
-    trials = rows.trials.assign(**{"test/recall_at_1": 0.25, "test/pooled_recall_at_1": 0.5})
+    queries = rows.queries[rows.queries["rule"] == PEEKS].assign(pooled_recall_at_1=0.5)
     fetched: list[str] = []
 
     def fetch(run: str, name: str) -> Path:
         fetched.append(run)
         return tmp_path / name
 
-    row = one(make_table("generalisation", Study(StudyRows("x", trials, rows.curves, rows.queries, rows.specs, fetch))), loss="triplet")
+    row = one(make_table("generalisation", Study(StudyRows("x", rows.trials, rows.curves, queries, rows.specs, fetch))), loss="triplet")
     assert (value(row["fc_train"]), value(row["gap_train"])) == (1.0, 0.0)
-    assert (value(row["fc_test"]), value(row["gap_test"])) == (0.25, 0.5)
-    assert value(row["fc_drop"]) == 0.75
+    assert (value(row["fc_test"]), value(row["gap_test"])) == (pytest.approx(25 / 30), 0.5)
+    assert value(row["fc_drop"]) == pytest.approx(5 / 30)
+    assert {cell.rule for cell in row.values() if isinstance(cell, Cell)} == {PEEKS}
+    test = row["fc_test"]
+    assert isinstance(test, Cell)
+    assert test.low < test.value < test.high
     assert fetched == ["triplet/default/final-1"]

@@ -92,6 +92,16 @@ def interval(values: Floats, level: float = LEVEL) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def student(values: Floats, level: float = LEVEL) -> tuple[float, float] | None:
+    """Of the mean of a few values, by Student's t; None if there is one."""
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return None
+    reach = t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean() - reach), float(values.mean() + reach)
+
+
 def differences(means: Mapping[Key, Floats], level: float = LEVEL) -> dict[tuple[Key, Key], tuple[float, float]]:
     """Of every pair in order the interval of the first minus the second; `level` of the worlds lie in all of them at once (max-|t|).
 

@@ -90,11 +90,12 @@ TABLES: dict[str, Kind] = {
     "concatenated": Kind("the models of all folds as one, and each alone (the reality check)", lambda study: concatenated(study.scores)),
     "triplet_report": Kind("train loss, triplet accuracy, cosines and precision", lambda study: triplet_report(triplets_of(study.rows))),
     "generalisation": Kind(
-        "train and test recall of the embedding and of the features below it", lambda study: generalisation(recalls_of(study.rows))
+        "train and test recall of the embedding and of the features below it",
+        lambda study: generalisation(recalls_of(study.rows, study.scores)),
     ),
     "effects": Kind("means by backbone, embedding size and dataset", lambda study: effects(study.scores)),
     "convergence": Kind(
-        "peak minus last, peak minus validation-chosen, epochs to within a point", lambda study: convergence(study.rows, study.scores)
+        "peak minus last, peak minus validation-chosen, epochs to within a point", lambda study: convergence(study.rows, study.rankings)
     ),
     "side_by_side": Kind("images per update, negatives, share of tuples with gradient", lambda study: side_by_side(study.rows)),
     "improvement": Kind("losses by year, relative to contrastive and to triplet", lambda study: improvement(study.scores)),

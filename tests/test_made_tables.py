@@ -9,7 +9,7 @@ from statistics import stdev
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share
+from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, more, rows_of, share
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.effects import effects
@@ -242,6 +242,37 @@ def test_the_search_table_has_expected_bests_and_the_share_near_the_best(study: 
     assert [value(row[name]) for name in ("published", "best_of_1", "best_of_2", "best")] == pytest.approx([0.3, 0.35, 0.4, 0.4])
     assert value(row["within_a_point"]) == 0.5
     assert one(make_table("search", study), loss="triplet", protocol="default")["within_a_point"].peeks  # type: ignore[attr-defined]
+
+
+def test_mean_ranks_are_those_of_the_cells_and_friedman_is_its_formula() -> None:
+    """In two cells triplet is first and contrastive second, elsewhere the other way round; margin is last in all five."""
+    table = make_table("mean_ranks", Study(more()))
+    found = {(row["setup"], row["loss"]): value(row["mean_rank"]) for row in table.rows}
+    assert {loss: rank for (setup, loss), rank in found.items() if setup == "validation"} == pytest.approx(
+        {"contrastive": (2 * 2 + 3 * 1) / 5, "triplet": (2 * 1 + 3 * 2) / 5, "margin": 3}
+    )
+    assert {loss: rank for (setup, loss), rank in found.items() if setup == "default"} == pytest.approx(
+        {"contrastive": (2 + 3 * 1) / 4, "triplet": (1 + 3 * 2) / 4, "margin": 3}
+    )
+    # 12 / (5 * 3 * 4) * (7^2 + 8^2 + 15^2) - 3 * 5 * 4, and with four cells 12 / (4 * 3 * 4) * (5^2 + 7^2 + 12^2) - 3 * 4 * 4
+    assert "validation: Friedman chi-square 7.60 on 2 degrees of freedom over 5 cells" in " ".join(table.notes)
+    assert "default: Friedman chi-square 6.50 on 2 degrees of freedom over 4 cells" in " ".join(table.notes)
+    assert {row["setup"] for row in table.rows if row["mean_rank"].peeks} == {"default"}
+
+
+def test_the_parameter_that_moves_a_search_has_its_importance() -> None:
+    """On the grid of more() the score is the margin's alone; on one of two equal effects each has half."""
+    rows = more()
+    table = make_table("importance", Study(rows))
+    assert len(table.rows) == 3 * 2 * 2  # losses, setups, parameters
+    row = one(table, loss="triplet", protocol=RATIO, parameter="margin")
+    assert (value(row["importance"]), row["trials"]) == (pytest.approx(1, abs=0.03), 8)
+    assert value(one(table, loss="triplet", protocol=RATIO, parameter="smooth")["importance"]) == pytest.approx(0, abs=0.03)
+    assert all(row["importance"].peeks == (row["protocol"] == "default") for row in table.rows)
+    grid = [{"margin": float(n % 2), "smooth": float(n // 2 % 2)} for n in range(len(rows.trials))]
+    halves = rows.trials.assign(setting=grid, **{"select/best": [sum(setting.values()) for setting in grid]})
+    table = make_table("importance", Study(replace(rows, trials=halves[halves["role"] == "search"])))
+    assert [value(row["importance"]) for row in table.rows] == pytest.approx([0.5] * len(table.rows), abs=0.1)
 
 
 def test_compute_adds_up(study: Study) -> None:

@@ -17,12 +17,12 @@ import yaml
 from analysis.answer import answer
 from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_frame, ranking_markdown
-from analysis.figures import metric_label
 from analysis.figures.catalogue import Picture, Source, draw
 from analysis.places import Place, places
 from analysis.readings import audited
 from analysis.tables import HONEST, METRICS, Ranking
 from analysis.tables.catalogue import TABLES, Study, make_table
+from analysis.tables.number import metric_label
 from analysis.tables.ranked import step_notes
 from analysis.tables.writers import as_csv, as_html
 from analysis.tracking import redact

@@ -32,8 +32,10 @@ class ClassSums:
     @classmethod
     def of(cls, queries: pd.DataFrame, metric: str, runs: Sequence[str]) -> ClassSums:
         """queries: one row per final trial (run_id), model and test query; runs: the trials in the order of their seeds."""
-        table = queries.pivot_table(index="run_id", columns="class", values=metric, aggfunc=["sum", "count"]).loc[list(runs)]
-        return cls(table["sum"].to_numpy(float), table["count"].to_numpy(float)[0])
+        run = pd.Index(runs).get_indexer(pd.Index(queries["run_id"]))
+        names, label = np.unique(queries["class"], return_inverse=True)
+        sums = np.bincount(run * len(names) + label, weights=queries[metric].to_numpy(float), minlength=len(runs) * len(names))
+        return cls(sums.reshape(len(runs), len(names)).astype(float), np.bincount(label[run == 0], minlength=len(names)).astype(float))
 
     def mean(self) -> float:
         return float(self.sums.sum() / (self.counts.sum() * len(self.sums)))

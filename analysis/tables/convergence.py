@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.places import AXES
 from analysis.tables.frames import curves_by_run, groups
+from analysis.tables.number import metric_label
 from analysis.tables.ranking import Ranking
 from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 from analysis.tracking import StudyRows
@@ -32,7 +33,7 @@ def convergence(rows: StudyRows, found: Sequence[Ranking], metric: str = "recall
         Column("loss"),
         Column("seeds", form="count"),
         Column("epochs", form="count"),
-        Column("peak", f"peak {metric}", "percent", 1, PARTS),
+        Column("peak", f"peak {metric_label(metric)}", "percent", 1, PARTS),
         Column("peak_minus_last", form="points", digits=1, parts=PARTS),
         measured("peak_minus_chosen", "peak minus validation-chosen", "points", digits=1),
         Column("near", "epochs to within a point", "number", 1),

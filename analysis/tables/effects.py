@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.places import AXES
 from analysis.statistics import LEVEL, student
+from analysis.tables.number import metric_label
 from analysis.tables.scores import SETUPS, own
 from analysis.tables.table import Cell, Column, Table, measured, table
 
@@ -29,7 +30,7 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
         Column("level"),
         Column("cells", form="count"),
         Column("rule"),
-        Column("mean", f"mean {metric}", "percent", parts=("rule", "peeks")),
+        Column("mean", f"mean {metric_label(metric)}", "percent", parts=("rule", "peeks")),
         measured("difference", "minus the first level", "points"),
     ]
     notes = [

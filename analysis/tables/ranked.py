@@ -8,8 +8,8 @@ from typing import Any
 from analysis.decomposition import EPOCHS, STEPS, decomposition
 from analysis.readings import HONEST
 from analysis.statistics import LEVEL
+from analysis.tables.number import metric_label
 from analysis.tables.ranking import METRICS, Ranking, RankingRow
-from analysis.tables.retrieval import label
 from analysis.tables.setups import SIDES
 from analysis.tables.steps import ASKED
 from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
@@ -31,7 +31,9 @@ def ranking_table(found: Sequence[Ranking], above: Sequence[str] = ()) -> Table:
         Column("groups", "cannot be told apart"),
         Column("loss"),
         *(
-            Column(f"{side}_{name}", f"{side} {label(name)}{rule}", "points" if side == "difference" else "percent", 1, ("low", "high"))
+            Column(
+                f"{side}_{name}", f"{side} {metric_label(name)}{rule}", "points" if side == "difference" else "percent", 1, ("low", "high")
+            )
             for side, rule in RULES.items()
             for name in METRICS
         ),
@@ -85,7 +87,7 @@ def decomposition_table(found: Sequence[Ranking], metric: str = "recall_at_1") -
             rows.append({**_place(ranking), "loss": loss, "setting": setting, **numbers})
     columns = [*PLACE, Column("loss"), Column("setting"), *(measured(name, head) for name, head in heads.items())]
     notes = [f"Columns: train classes and rule; {', '.join(f'{rule}: {epoch}' for rule, epoch in EPOCHS.items())}."] if rows else []
-    return table("decomposition", STEPS.replace("Recall@1", label(metric)), columns, rows, notes=notes)
+    return table("decomposition", STEPS.replace("Recall@1", metric_label(metric)), columns, rows, notes=notes)
 
 
 def steps_table(found: Sequence[Ranking], metric: str = "recall_at_1") -> Table:
@@ -104,7 +106,9 @@ def steps_table(found: Sequence[Ranking], metric: str = "recall_at_1") -> Table:
         Column("why_not"),
     ]
     notes = list(dict.fromkeys(note for ranking in found for note in step_notes(ranking)))
-    return table("steps", f"What each step changes in {label(metric)}, test classes, in points", columns, rows, notes=notes if rows else [])
+    return table(
+        "steps", f"What each step changes in {metric_label(metric)}, test classes, in points", columns, rows, notes=notes if rows else []
+    )
 
 
 def step_notes(ranking: Ranking) -> list[str]:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.readings import DEFAULT, PUBLISHED
-from analysis.tables import HONEST, Number, Ranking, RankingRow
+from analysis.readings import DEFAULT, HONEST, REFIT
+from analysis.tables import Number, Ranking, RankingRow
+from analysis.tables.steps import Spot, spot
 from trainables.contract import CONCATENATED, LAST, PEEKING
 
-REFIT = "refit"
 SETTINGS = ("published", "tuned")
 # Columns: train classes and rule. With fewer classes no epoch is ever chosen on the test classes, so that column does not exist.
 COLUMNS = (("all", PEEKING), ("all", REFIT), ("all", LAST), ("fewer", HONEST), ("fewer", LAST))
 EPOCHS = {PEEKING: "best-on-test", HONEST: "validation epoch", REFIT: "validation epoch", LAST: "last epoch"}
 STEPS = "Recall@1 by setting (tuned: with the feedback of its own setup), train classes and rule"
 ENOUGH = 3  # cells beyond the two that the ranking itself shows
-
-Place = tuple[str, str, str]  # setting, train classes, rule
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Decomposition:
 
     title: str
     protocol: str
-    cells: dict[str, dict[Place, dict[str, Number]]]
+    cells: dict[str, dict[Spot, dict[str, Number]]]
 
     @property
     def columns(self) -> list[tuple[str, str]]:
@@ -66,17 +64,12 @@ def _sides(row: RankingRow) -> dict[str, dict[str, Number]]:
     return {DEFAULT: row.default, "validation": row.validation}
 
 
-def _cells(row: RankingRow) -> list[tuple[Place, dict[str, Number]]]:
+def _cells(row: RankingRow) -> list[tuple[Spot, dict[str, Number]]]:
     found = [(_place(side, name), side) for name, side in _sides(row).items() if side]
     found += [(_place(one.numbers, one.setup), one.numbers) for one in row.beside if CONCATENATED not in one.what]
     order = {(setting, *column): i for i, (setting, column) in enumerate((s, c) for s in SETTINGS for c in COLUMNS)}
     return sorted(found, key=lambda cell: order[cell[0]])
 
 
-def _place(numbers: dict[str, Number], setup: str) -> Place:
-    number = next(iter(numbers.values()))
-    return (
-        "published" if number.setting == PUBLISHED else "tuned",
-        "all" if setup == DEFAULT or number.rule == REFIT else "fewer",
-        number.rule,
-    )
+def _place(numbers: dict[str, Number], setup: str) -> Spot:
+    return spot(setup, next(iter(numbers.values())))

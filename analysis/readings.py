@@ -15,6 +15,7 @@ from trainables.contract import CONCATENATED, LAST, PCA, PIXELS
 
 AUDIT = "readings.csv"  # in a study's folder: one line for each time that test classes were read
 PUBLISHED, TUNED, TUNED_ON_TEST = "published", "tuned", "tuned-on-test"  # who chose the setting of a number
+HONEST, REFIT = "selected-on-validation", "refit"  # rules
 DEFAULT, VALIDATION, BASELINE = "default", "validation", "untrained"  # setups
 # Of a final trial -> what it is beside a loss's own number.
 ROLES = {"final": "", "published": "published setting", "refit": "refit", "published_refit": "published setting, refit"}

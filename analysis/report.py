@@ -17,18 +17,26 @@ import yaml
 from analysis.answer import answer
 from analysis.decomposition import STEPS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_frame, ranking_markdown
-from analysis.figures import metric_label
 from analysis.figures.catalogue import Picture, Source, draw
 from analysis.places import Place, places
 from analysis.readings import audited
 from analysis.tables import HONEST, METRICS, Ranking
 from analysis.tables.catalogue import TABLES, Study, make_table
+from analysis.tables.number import metric_label
+from analysis.tables.ranked import step_notes
 from analysis.tables.writers import as_csv, as_html
 from analysis.tracking import redact
 from trainables.contract import PEEKING, Rule
 
 FOLDER, CACHE = "figures", "maps"  # beside the page: every figure as SVG and PNG; places on maps, which take a while to find
-OWN_PLACE = ("ranking", "beside", "decomposition", "default_vs_validation", "compute")  # tables that are not among the others on the page
+OWN_PLACE = (
+    "ranking",
+    "beside",
+    "decomposition",
+    "steps",
+    "default_vs_validation",
+    "compute",
+)  # tables that are not among the others on the page
 OWN_FILE = ("ranking", "beside", "decomposition")  # tables that have a file beside the page
 # Where figures stand on the page. umap and toy_embeddings are drawn when they are asked for.
 OF_A_PLACE = ("differences", "curves", "search", "parallel_coordinates", "slices", "importance", "validation_against_test")
@@ -43,6 +51,7 @@ class Section:
     title: str
     ranking: Ranking | None
     parts: Decomposition | None
+    step_notes: list[str]
     answer: list[str]
     unfinished: list[str]
     searched: bool
@@ -118,6 +127,7 @@ def _section(source: Source, place: Place, drawn: dict[str, list[Picture]]) -> S
         title=place.title,
         ranking=ranking,
         parts=decomposition(ranking) if ranking else None,
+        step_notes=step_notes(ranking) if ranking else [],
         answer=answer(ranking, tuned=not searched["peeks"].all()),
         unfinished=[f"{row['loss']}, {row['protocol']}, {row['trial']}: {row['status'].lower()}" for _, row in stuck.iterrows()],
         searched=bool((~searched["peeks"]).any()),

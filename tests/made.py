@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from analysis.tracking import StudyRows, Tracker
 CLASSES, PER_CLASS, SEEDS, EPOCHS = 6, 5, (1, 2), (1, 2, 3)
 PEEKS, HONEST, LAST = "best-on-test", "selected-on-validation", "last-epoch"
 RATIO, FOLDS = "fixed_validation:0.1", "k_fold:2"
+HERE = ("sketches", "tiny", 16)  # dataset, backbone, embedding size
+ELSEWHERE = (("sketches", "tiny", 32), ("sketches", "small", 16), ("drawings", "tiny", 16))
+TRIED = 8  # search trials of every cell of more()
 # Of five queries of each class so many hit: protocol, role -> (fold, rule) -> hits. Seed 1 hits once more, in class 0.
 HITS: dict[tuple[str, str], dict[tuple[str, str], int]] = {
     ("default", "published"): {("0", PEEKS): 3, ("0", LAST): 2},
@@ -44,10 +47,15 @@ class Made:
     tuned: bool = True
     folds: int = 1
     split: str = "one"
+    where: tuple[str, str, int] = HERE
+
+    @property
+    def cell(self) -> str:
+        return "/".join([*(map(str, self.where) if self.where != HERE else ()), self.loss, self.protocol])
 
     @property
     def key(self) -> str:
-        return f"{self.loss}/{self.protocol}/{self.role}-{self.number}"
+        return f"{self.cell}/{self.role}-{self.number}"
 
     @property
     def margin(self) -> float:
@@ -56,8 +64,8 @@ class Made:
 
     def tags(self) -> dict[str, Any]:
         peeks = self.protocol == "default"
-        rule = "refit" if self.role == "refit" else PEEKS if peeks else HONEST
-        cell = {"dataset": "sketches", "backbone": "tiny", "embedding_size": 16, "loss": self.loss, "protocol": self.protocol}
+        rule = "refit" if self.role.endswith("refit") else PEEKS if peeks else HONEST
+        place = dict(zip(("dataset", "backbone", "embedding_size"), self.where, strict=True))
         searching = self.role == "search"
         about = {
             "trial": f"{self.role}-{self.number}",
@@ -65,7 +73,7 @@ class Made:
             "seed": 0 if searching else self.number,
         }
         about |= {"tuned": self.tuned, "split": self.split, "folds": self.folds, "rule": rule, "peeks": peeks}
-        return {**cell, "cell": f"{self.loss}/{self.protocol}", "label": self.loss, **about}
+        return {**place, "loss": self.loss, "protocol": self.protocol, "cell": self.cell, "label": self.loss, **about}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for (fold, rule), hits in self.queries.items():
@@ -99,6 +107,42 @@ def everything() -> list[Made]:
             made += [final(loss, protocol, role, seed, more=1 if less and role == "refit" else less) for seed in SEEDS]
         made += [Made(loss, protocol, "search", number) for protocol, number in product(("default", RATIO), (0, 1))]
     return made
+
+
+def more() -> StudyRows:
+    """Everything, and all that any table or figure is made of: a third loss, the last everywhere; three more places, where the second
+    is first; searches of a grid; an audit; what final trials measure beside recall.
+    """
+    made = [one for one in everything() if one.role != "search"]
+    made += [final("margin", protocol, role, seed, more=-2) for (protocol, role), seed in product(HITS, SEEDS)]
+    for where, protocol, (loss, ahead) in product(ELSEWHERE, ("default", RATIO), (("triplet", 0), ("contrastive", 1), ("margin", -2))):
+        made += [final(loss, protocol, "final", seed, more=ahead, where=where) for seed in SEEDS]
+    losses = ("triplet", "contrastive", "margin")
+    made += [Made(loss, protocol, "search", number) for loss, protocol, number in product(losses, ("default", RATIO), range(TRIED))]
+    rows = rows_of(made)
+    extra = [_searched(one.number) if one.role == "search" else MEASURED for one in made]
+    trials = rows.trials.drop(columns=["setting", "select/best"]).join(pd.DataFrame(extra))
+    setting = trials["setting"].where(trials["setting"].notna(), rows.trials["setting"])
+    trials = trials.assign(setting=setting, **{"select/best": trials["select/best"].fillna(0.3)})
+    descent = [{"run_id": one.key, "metric": "train/loss", "epoch": epoch, "value": 1 / epoch} for one, epoch in product(made, EPOCHS)]
+    return replace(rows, name="more", trials=trials, curves=pd.concat([rows.curves, pd.DataFrame(descent)], ignore_index=True))
+
+
+# Of every final trial, at its chosen epoch and at its last.
+MEASURED = {
+    "test/recall_at_1": 0.4, "test/triplet_accuracy": 0.8, "test/positive_cosine": 0.7, "test/negative_cosine": 0.1,
+    "test/precision_at_1": 0.5, "test/precision_at_5": 0.4, "test/precision_at_10": 0.3, "last/triplet_accuracy": 0.7,
+    "fold0/chosen_epoch": 1.0, "fold1/chosen_epoch": 2.0,
+}  # fmt: skip
+
+
+def _searched(number: int) -> dict[str, Any]:
+    """Four margins by two smoothings; only the margin matters, and on the test classes it matters the other way."""
+    margin = number % 4
+    return {
+        "setting": {"margin": 0.1 * margin, "smooth": float(number // 4)}, "select/best": 0.3 + 0.1 * margin,
+        "audit/select/recall_at_1": 0.3 + 0.1 * margin, "audit/select/map_at_r": 0.1 * margin, "audit/recall_at_1": 0.6 - 0.1 * margin,
+    }  # fmt: skip
 
 
 def rows_of(made: list[Made]) -> StudyRows:
@@ -144,9 +188,9 @@ def one_row() -> StudyRows:
     return rows_of([final("triplet", RATIO, "final", 1)])
 
 
-def partly_failed() -> StudyRows:
-    """Of everything some final trials failed, one search never ended, and one loss has nothing that finished under folds."""
-    rows = rows_of(everything())
+def partly_failed(rows: StudyRows | None = None) -> StudyRows:
+    """Of these rows, or of everything: some final trials failed, one search never ended, one loss has nothing finished under folds."""
+    rows = rows or rows_of(everything())
     lost = rows.trials["run_id"].isin([f"triplet/{RATIO}/final-1", "contrastive/default/final-1"])
     lost |= (rows.trials["loss"] == "contrastive") & (rows.trials["protocol"] == FOLDS)
     open_ = rows.trials["run_id"] == f"triplet/{RATIO}/search-1"

@@ -36,7 +36,7 @@ def test_differences_are_second_minus_first_and_paired_over_the_same_classes() -
         gap = row["difference_recall_at_1"]
         assert gap.value == pytest.approx(0.2)
         assert gap.low <= 0.2 <= gap.high
-    assert "new minus old, R@1" in " ".join(column.title for column in found.columns)
+    assert "new minus old, Recall@1" in " ".join(column.title for column in found.columns)
 
 
 def test_a_study_against_itself_differs_by_nothing_but_seeds() -> None:

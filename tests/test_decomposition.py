@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share
+from made import CLASSES, FOLDS, HONEST, LAST, PEEKS, PER_CLASS, RATIO, SEEDS, Made, everything, final, rows_of, share
 
 from analysis.decomposition import COLUMNS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_json, ranking_markdown
 from analysis.tables import Ranking, rankings
+from analysis.tables.ranked import steps_table
+from analysis.tables.writers import as_text
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +119,51 @@ def test_markdown_shows_what_stands_beside_and_the_decomposition(found: list[Ran
 def test_a_table_in_markdown_has_as_many_cells_in_every_line(found: list[Ranking]) -> None:
     for block in ranking_markdown(found).split("\n\n"):
         assert len({line.count("|") for line in block.splitlines() if line.startswith("|")}) <= 1
+
+
+def whole() -> list[Made]:
+    """Of one loss all that leads from the default to the validation setup; a class's hits differ, so that intervals have a width."""
+    made = [final("triplet", *each, seed) for each in (("default", "published"), (RATIO, "published"), (RATIO, "final")) for seed in SEEDS]
+    refits = [
+        replace(one, role="published_refit", queries={("0", "refit"): [2, 3, 2, 2, 2, 2]})
+        for one in made
+        if one.key.startswith(f"triplet/{RATIO}/published")
+    ]
+    return [replace(one, role="final") if one.protocol == "default" else one for one in [*made, *refits]]
+
+
+def test_each_step_is_a_paired_difference_and_together_they_are_that_of_the_setups() -> None:
+    (ranking,) = rankings(rows_of(whole()))
+    (row,) = ranking.rows
+    steps = {step.name: step.difference["recall_at_1"] for step in row.steps}
+    refit = 13 / (CLASSES * PER_CLASS)
+    assert [step.value for step in steps.values()] == pytest.approx([refit - share(3), share(1) - refit, share(2) - share(1)])
+    assert sum(step.value for step in steps.values()) == pytest.approx(row.difference["recall_at_1"].value)
+    assert steps["no peeking"].low < steps["no peeking"].value < steps["no peeking"].high
+    # Every class and seed has one hit more: paired there is nothing that varies, although each side does.
+    assert (steps["tuning"].low, steps["tuning"].high) == pytest.approx((0.2, 0.2))
+    assert row.validation["recall_at_1"].low < row.validation["recall_at_1"].high
+    assert [(name, step.peeks) for name, step in steps.items()] == [("no peeking", True), ("fewer train classes", False), ("tuning", False)]
+
+
+def test_a_step_is_the_same_pair_for_all_losses_and_one_that_is_missing_says_why() -> None:
+    lone = [final("contrastive", RATIO, "final", seed) for seed in SEEDS]
+    (ranking,) = rankings(rows_of([*whole(), *lone]))
+    table = steps_table([ranking])
+    assert len(table.rows) == 2 * 3
+    assert len({row["what"] for row in table.rows}) == 3
+    told = {row["step"]: (row["difference"], row["why_not"]) for row in table.rows if row["loss"] == "contrastive"}
+    assert told["tuning"] == (None, "no final trial finished with published setting, fewer train classes, selected-on-validation")
+    assert [why for row in table.rows if row["loss"] == "triplet" for why in (row["why_not"],)] == [""] * 3
+
+
+def test_without_refits_of_the_published_setting_the_next_pair_counts_and_what_cannot_be_had_is_told(found: list[Ranking]) -> None:
+    table = steps_table(found)
+    what = {(row["protocol"], row["step"]): row["what"] for row in table.rows}
+    assert what[RATIO, "no peeking"] == "refit minus best-on-test; tuned setting, all train classes"
+    assert what[FOLDS, "no peeking"] == "last-epoch minus best-on-test; published setting, all train classes"
+    assert (FOLDS, "tuning") not in what
+    assert f"tuning under {FOLDS}: no number, because that takes a search and published_too." in as_text(table)
 
 
 def test_the_csv_is_there_only_with_numbers(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def test_json_holds_every_loss_baseline_and_rule_and_no_draws():
 def test_markdown_has_ranking_baselines_notes_and_every_mark():
     text = ranking_markdown(RANKINGS)
     assert "| raw pixels | untrained | baseline | recall_at_1 | untrained | 47.0 [45.0, 49.0] |" in text
-    assert "| default R@1\\* (best-on-test) |" in text
-    assert "| validation R@1 (selected-on-validation) |" in text
+    assert "| default Recall@1\\* (best-on-test) |" in text
+    assert "| validation Recall@1 (selected-on-validation) |" in text
     assert "60.0\\* [58.0, 62.0]" in text
     assert "40.0 [38.0, 42.0]" in text
     assert "- a note" in text

@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from analysis.figures import Drawing, differences, learning_curves, metric_label, search
+from analysis.figures import Drawing, differences, learning_curves, search
 from analysis.figures.curves import _chosen
 from analysis.tables import Number, Ranking, RankingRow
+from analysis.tables.number import metric_label
 
 LOSSES = ("contrastive", "triplet", "proxy_anchor")
 RULES = {"default": "best-on-test", "fixed_validation": "selected-on-validation"}

@@ -9,7 +9,7 @@ from statistics import stdev
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share
+from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, more, rows_of, share
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.effects import effects
@@ -183,10 +183,14 @@ def test_improvement_is_over_the_variant_that_is_there_and_says_which() -> None:
 def test_effects_compare_only_what_all_levels_have() -> None:
     place = {"dataset": "d", "embedding_size": 1, "protocol": "default", "setup": "default", "what": "", "metric": "recall_at_1"}
     scores = [("a", "x", 0.5), ("b", "x", 0.7), ("a", "y", 0.1), ("b", "y", 0.2), ("a", "z", 0.9)]
-    table = effects(frame({**place, "backbone": network, "loss": loss, "cell": Cell(score)} for network, loss, score in scores))
+    table = effects(frame({**place, "backbone": network, "loss": loss, "cell": Cell(score, rule=PEEKS)} for network, loss, score in scores))
     first, second = table.rows
     assert (first["cells"], value(first["mean"]), value(second["mean"])) == (2, pytest.approx(0.3), pytest.approx(0.45))
-    assert value(second["difference"]) == pytest.approx(0.15)
+    gap = second["difference"]
+    assert (gap.value, gap.rule, gap.peeks) == (pytest.approx(0.15), PEEKS, True)
+    # Differences of 0.2 and 0.1: a deviation of 0.05 sqrt(2), and t of one degree of freedom is 12.706.
+    assert (gap.low, gap.high) == pytest.approx((0.15 - 12.706 * 0.05, 0.15 + 12.706 * 0.05), abs=1e-4)
+    assert first["difference"].low is None
 
 
 def test_convergence_is_read_off_the_curve() -> None:
@@ -202,7 +206,22 @@ def test_convergence_is_read_off_the_curve() -> None:
     row = one(make_table("convergence", Study(replace(rows, curves=curves))), protocol=RATIO)
     assert (value(row["peak"]), value(row["peak_minus_last"])) == (0.6, pytest.approx(0.1))
     assert (row["near"], row["best_epoch"], row["epochs"]) == (2, 3, 4)
-    assert value(row["peak_minus_chosen"]) == pytest.approx((25 - 13) / 30)  # hits of seed 1 under default, and held out
+    gap = row["peak_minus_chosen"]
+    assert isinstance(gap, Cell)
+    assert (gap.value, gap.rule, row["peak"].rule) == (
+        pytest.approx((25 - 13) / 30),
+        PEEKS,
+        HONEST,
+    )  # hits of seed 1 under default, and held out
+    assert (gap.low, gap.high) == pytest.approx((0.4, 0.4))  # every class has two hits more of five
+
+
+def test_the_peak_minus_the_chosen_is_the_difference_of_the_setups_the_other_way_with_its_interval(study: Study) -> None:
+    (row,) = [row for row in study.rankings[0].rows if row.loss == "triplet"]
+    number = row.difference["recall_at_1"]
+    gap = one(make_table("convergence", study), loss="triplet", protocol=RATIO)["peak_minus_chosen"]
+    assert gap == Cell(-number.value, -number.high, -number.low, PEEKS, peeks=True)
+    assert gap.low < gap.value < gap.high
 
 
 def test_negatives_are_counted_from_the_batch_or_the_classes() -> None:
@@ -223,6 +242,37 @@ def test_the_search_table_has_expected_bests_and_the_share_near_the_best(study: 
     assert [value(row[name]) for name in ("published", "best_of_1", "best_of_2", "best")] == pytest.approx([0.3, 0.35, 0.4, 0.4])
     assert value(row["within_a_point"]) == 0.5
     assert one(make_table("search", study), loss="triplet", protocol="default")["within_a_point"].peeks  # type: ignore[attr-defined]
+
+
+def test_mean_ranks_are_those_of_the_cells_and_friedman_is_its_formula() -> None:
+    """In two cells triplet is first and contrastive second, elsewhere the other way round; margin is last in all five."""
+    table = make_table("mean_ranks", Study(more()))
+    found = {(row["setup"], row["loss"]): value(row["mean_rank"]) for row in table.rows}
+    assert {loss: rank for (setup, loss), rank in found.items() if setup == "validation"} == pytest.approx(
+        {"contrastive": (2 * 2 + 3 * 1) / 5, "triplet": (2 * 1 + 3 * 2) / 5, "margin": 3}
+    )
+    assert {loss: rank for (setup, loss), rank in found.items() if setup == "default"} == pytest.approx(
+        {"contrastive": (2 + 3 * 1) / 4, "triplet": (1 + 3 * 2) / 4, "margin": 3}
+    )
+    # 12 / (5 * 3 * 4) * (7^2 + 8^2 + 15^2) - 3 * 5 * 4, and with four cells 12 / (4 * 3 * 4) * (5^2 + 7^2 + 12^2) - 3 * 4 * 4
+    assert "validation: Friedman chi-square 7.60 on 2 degrees of freedom over 5 cells" in " ".join(table.notes)
+    assert "default: Friedman chi-square 6.50 on 2 degrees of freedom over 4 cells" in " ".join(table.notes)
+    assert {row["setup"] for row in table.rows if row["mean_rank"].peeks} == {"default"}
+
+
+def test_the_parameter_that_moves_a_search_has_its_importance() -> None:
+    """On the grid of more() the score is the margin's alone; on one of two equal effects each has half."""
+    rows = more()
+    table = make_table("importance", Study(rows))
+    assert len(table.rows) == 3 * 2 * 2  # losses, setups, parameters
+    row = one(table, loss="triplet", protocol=RATIO, parameter="margin")
+    assert (value(row["importance"]), row["trials"]) == (pytest.approx(1, abs=0.03), 8)
+    assert value(one(table, loss="triplet", protocol=RATIO, parameter="smooth")["importance"]) == pytest.approx(0, abs=0.03)
+    assert all(row["importance"].peeks == (row["protocol"] == "default") for row in table.rows)
+    grid = [{"margin": float(n % 2), "smooth": float(n // 2 % 2)} for n in range(len(rows.trials))]
+    halves = rows.trials.assign(setting=grid, **{"select/best": [sum(setting.values()) for setting in grid]})
+    table = make_table("importance", Study(replace(rows, trials=halves[halves["role"] == "search"])))
+    assert [value(row["importance"]) for row in table.rows] == pytest.approx([0.5] * len(table.rows), abs=0.1)
 
 
 def test_compute_adds_up(study: Study) -> None:
@@ -254,15 +304,19 @@ def test_train_recall_comes_from_the_kept_embeddings_of_train_classes(tmp_path: 
         tmp_path / "embeddings.npz", **{"0/image": np.arange(5), "0/class": np.array([0, 0, 1, 1, 25]), "0/embedding": fc, "0/pooled": gap}
     )
     rows = rows_of([final("triplet", "default", "final", 1)])
-    trials = rows.trials.assign(**{"test/recall_at_1": 0.25, "test/pooled_recall_at_1": 0.5})
+    queries = rows.queries[rows.queries["rule"] == PEEKS].assign(pooled_recall_at_1=0.5)
     fetched: list[str] = []
 
     def fetch(run: str, name: str) -> Path:
         fetched.append(run)
         return tmp_path / name
 
-    row = one(make_table("generalisation", Study(StudyRows("x", trials, rows.curves, rows.queries, rows.specs, fetch))), loss="triplet")
+    row = one(make_table("generalisation", Study(StudyRows("x", rows.trials, rows.curves, queries, rows.specs, fetch))), loss="triplet")
     assert (value(row["fc_train"]), value(row["gap_train"])) == (1.0, 0.0)
-    assert (value(row["fc_test"]), value(row["gap_test"])) == (0.25, 0.5)
-    assert value(row["fc_drop"]) == 0.75
+    assert (value(row["fc_test"]), value(row["gap_test"])) == (pytest.approx(25 / 30), 0.5)
+    assert value(row["fc_drop"]) == pytest.approx(5 / 30)
+    assert {cell.rule for cell in row.values() if isinstance(cell, Cell)} == {PEEKS}
+    test = row["fc_test"]
+    assert isinstance(test, Cell)
+    assert test.low < test.value < test.high
     assert fetched == ["triplet/default/final-1"]

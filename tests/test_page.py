@@ -108,6 +108,7 @@ def artifacts(uri: str, study: str) -> set[str]:
 def test_every_table_with_rows_is_on_the_page_and_beside_it(page, uri):
     text, study = page.read_text(encoding="utf-8"), Study(read_study(uri, "made"))
     own = {"ranking": 'class="wide ranking"', "beside": 'class="wide beside"', "decomposition": 'class="wide decomposition"'}
+    own |= {"steps": 'class="steps"'}
     own["default_vs_validation"] = "Validation − default*"  # columns of the ranking
     for name in TABLES:
         if make_table(name, study).rows:
@@ -151,14 +152,15 @@ def test_files_are_kept_once_in_one_run_and_the_newest_stand(tmp_path):
 
 
 @in_a_browser
-def test_in_a_browser_nothing_fails_and_tables_sort_and_figures_enlarge(page):
+@pytest.mark.parametrize("width", [500, 1200])
+def test_in_a_browser_nothing_fails_and_tables_sort_and_figures_enlarge(page, width):
     text = page.read_text(encoding="utf-8")
     policy = re.search(r"script-src '[^']*'", text)
     assert policy
     probed = page.with_name("probed.html")
     text = text.replace(policy[0], "script-src 'unsafe-inline'").replace("<title>", f"{EARLY}<title>").replace("</body>", f"{PROBE}</body>")
     probed.write_text(text, encoding="utf-8")
-    seen = re.search(r'<pre id="probe">(.*?)</pre>', browse(probed, "--dump-dom", "--window-size=1200,900"), flags=re.DOTALL)
+    seen = re.search(r'<pre id="probe">(.*?)</pre>', browse(probed, "--dump-dom", f"--window-size={width},900"), flags=re.DOTALL)
     assert seen
     found = json.loads(seen[1].replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
     assert found["errors"] == []

@@ -253,6 +253,26 @@ def test_the_decomposition_is_on_the_page_with_the_rule_of_every_column(made):
     assert [re.sub(r"<small>.*?</small>|<[^>]*>", "", cell).strip() for cell in cells] == ["61.7*", "", "41.7", "21.7", "1.7"]
 
 
+def test_every_step_is_a_column_of_its_own_with_an_interval_and_what_is_missing_is_told(made):
+    table, below = made[made.index('class="steps"') :].split("</table>")[:2]
+    assert re.findall(r"<th>([a-z ]+)<br>", table) == ["no peeking", "fewer train classes", "tuning"]
+    row = re.search(r"<tr><th>triplet</th>(.*?)</tr>", table)
+    assert row
+    cells = re.findall(r'class="(\w+)">(.*?) <small>(.*?)</small>', row[1])
+    assert [cell[:2] for cell in cells] == [("peeks", "−20.0*"), ("honest", "−20.0"), ("honest", "+20.0")]
+    assert all(re.fullmatch(r"\[.*, .*\]", span) for *_, span in cells)
+    assert "paired, by bootstrap over test classes and seeds" in below
+    assert f"tuning under {FOLDS}: no number, because that takes a search and published_too." in made
+
+
+def test_a_loss_without_a_step_that_others_have_says_why(tmp_path):
+    made = [final("triplet", RATIO, role, 1) for role in ("published", "final")]
+    study = Study(rows_of([*made, final("contrastive", RATIO, "final", 1)]))
+    page = write_report(study, folder=tmp_path, config_yaml=CONFIG)[0].read_text(encoding="utf-8")
+    why = "no final trial finished with published setting, fewer train classes, selected-on-validation"
+    assert f"<li>contrastive, tuning: {why}.</li>" in page
+
+
 def test_the_search_with_test_feedback_is_starred_and_chose_only_final_trials_settings(made):
     found = [texts(row) for row in rows_of_table(made, "search")]
     assert {(row[0], "30.0*" in row, "30.0" in row) for row in found} == {("default", True, False), (RATIO, False, True)}

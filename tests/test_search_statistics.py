@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb
 from statistics import fmean
 
 import numpy as np
@@ -20,6 +21,13 @@ def test_the_expected_best_of_k_is_the_mean_over_all_choices_of_k() -> None:
     by_hand = [fmean(max(chosen) for chosen in combinations(SCORES, k)) for k in range(1, len(SCORES) + 1)]
     assert expected_best(SCORES) == pytest.approx(by_hand)
     assert expected_best([]).size == 0
+    assert expected_best([0.4]) == pytest.approx([0.4])
+
+
+def test_of_many_trials_the_expected_best_is_that_of_the_slow_formula() -> None:
+    scores = sorted(np.random.default_rng(1).random(60))
+    slow = [sum(score * comb(i, k - 1) for i, score in enumerate(scores)) / comb(60, k) for k in range(1, 61)]
+    assert expected_best(scores) == pytest.approx(slow)
 
 
 def test_tunability_counts_settings_within_a_point() -> None:

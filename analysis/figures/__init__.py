@@ -9,7 +9,7 @@ from analysis.figures.search import search
 from analysis.figures.settings import importance, parallel_coordinates, slices
 from analysis.figures.setups import differences
 from analysis.figures.similarity import same_vs_different
-from analysis.figures.style import Drawing, metric_label
+from analysis.figures.style import Drawing
 from analysis.figures.toys import toy_embeddings
 from analysis.figures.years import improvement_by_year
 
@@ -22,7 +22,6 @@ __all__ = [
     "improvement_by_year",
     "joint_map",
     "learning_curves",
-    "metric_label",
     "parallel_coordinates",
     "recall_by",
     "recall_by_loss",

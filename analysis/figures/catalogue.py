@@ -16,7 +16,7 @@ from analysis.figures.recalls import validation_against_test as transfer
 from analysis.figures.search import search
 from analysis.figures.settings import importance, parallel_coordinates, slices
 from analysis.figures.setups import differences
-from analysis.figures.style import Drawing, metric_label
+from analysis.figures.style import Drawing
 from analysis.figures.toys import toy_embeddings
 from analysis.figures.years import improvement_by_year
 from analysis.places import Place, places
@@ -24,6 +24,7 @@ from analysis.statistics import CAVEAT, friedman
 from analysis.tables import METRICS, Ranking
 from analysis.tables.catalogue import Study
 from analysis.tables.improvement import BASES, improvement
+from analysis.tables.number import metric_label
 from analysis.tables.scores import SETUPS, own
 from analysis.tables.searches import importances
 from analysis.tables.tournament import matches

@@ -8,8 +8,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.figures.style import COLUMNS, DEFAULT, INK, PAPER, VALIDATION, Drawing, metric_label, panels, sheet
+from analysis.figures.style import COLUMNS, DEFAULT, INK, PAPER, VALIDATION, Drawing, panels, sheet
 from analysis.places import AXES
+from analysis.tables.number import metric_label
 from trainables.contract import UNTRAINED
 
 MANY = 40  # search trials of a panel; more of them are a picture inside the vectors, or a page would weigh megabytes

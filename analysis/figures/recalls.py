@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import DEFAULT, INK, PAPER, SERIES, VALIDATION, Drawing, metric_label, sheet
+from analysis.figures.style import DEFAULT, INK, PAPER, SERIES, VALIDATION, Drawing, sheet
 from analysis.tables.improvement import year
+from analysis.tables.number import metric_label
 from analysis.tables.scores import own
 
 PLACE = ["dataset", "backbone", "embedding_size", "protocol"]
@@ -56,10 +57,15 @@ def recall_by_loss(frame: pd.DataFrame, *, first: str = "recall_at_1") -> Drawin
 def _bars(axis: Axes, table: pd.DataFrame, metrics: Sequence[str], first: str, *, colour: str) -> None:
     values = table[first].to_numpy(dtype=float)
     axis.bar(range(len(table)), np.nan_to_num(values), width=0.62, color=colour, label=metric_label(first))
+    others = [name for name in metrics if name != first and name in table]
+    low = 0.15 * np.nanmax(table[[first, *others]].to_numpy(dtype=float))  # no room for a number inside
     for x, value in enumerate(values):
         if np.isfinite(value):
-            axis.text(x, value / 2, f"{value:.1f}", ha="center", va="center", color=PAPER, fontsize=8, fontweight="bold")
-    for metric, (_, marker, _) in zip([name for name in metrics if name != first and name in table], SERIES * 2, strict=False):
+            inside: dict[str, Any] = {"y": value / 2, "va": "center", "color": PAPER}
+            above: dict[str, Any] = {"y": value + low / 15, "va": "bottom", "color": INK}
+            place = inside if value > low else above
+            axis.text(x - 0.15 * bool(others), s=f"{value:.1f}", ha="center", fontsize=8, fontweight="bold", **place)  # beside the marks
+    for metric, (_, marker, _) in zip(others, SERIES * 2, strict=False):
         style: dict[str, Any] = {"marker": marker, "color": INK, "markerfacecolor": PAPER, "markersize": 5}
         axis.plot(range(len(table)), table[metric], linestyle="", label=metric_label(metric), **style)
     axis.grid(visible=False, axis="x")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,7 @@ class Drawing:
 
     def inline(self) -> str:
         """Ready to stand in a page: no prolog, no addresses, the page's colours, and ids that no other figure has."""
-        text = _svg(self.figure, transparent=True)
-        text = text[text.index("<svg") :]
+        text = self.vector[self.vector.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
         viewbox = re.search(r'viewBox="[^"]*"', text)
         assert viewbox, "matplotlib writes a viewBox"
@@ -95,22 +95,24 @@ class Drawing:
         folder.mkdir(parents=True, exist_ok=True)
         stem = re.sub(r"[^\w.+-]+", "-", self.name)
         vector, bitmap = folder / f"{stem}.svg", folder / f"{stem}.png"
-        vector.write_text(_svg(self.figure, facecolor="white"), encoding="utf-8")
+        on_white = re.sub(r"(<svg[^>]*>)", r'\1<rect width="100%" height="100%" fill="white"/>', self.vector, count=1)
+        vector.write_text(on_white, encoding="utf-8")
         with mpl.rc_context(STYLE):
             self.figure.savefig(bitmap, dpi=DPI, facecolor="white", metadata={"Software": None})
         return [vector, bitmap]
 
+    @cached_property
+    def vector(self) -> str:
+        """As SVG, on nothing: drawn once, for the page and for its file."""
+        buffer = io.StringIO()
+        with mpl.rc_context(STYLE):
+            self.figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None}, transparent=True)
+            self.figure.set_layout_engine(None)  # laid out once; the next file of it takes no time to
+        return buffer.getvalue()
+
     def _repr_html_(self) -> str:
         """In a notebook."""
         return f'<div style="max-width: 60rem">{self.inline()}</div>'
-
-
-def _svg(figure: Figure, **options: Any) -> str:
-    buffer = io.StringIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None}, **options)
-    figure.set_layout_engine("none")  # laid out once; the next file of it takes no time to
-    return buffer.getvalue()
 
 
 @contextmanager
@@ -118,15 +120,6 @@ def sheet(height: float, width: float = WIDTH) -> Iterator[Figure]:
     """A figure of so many inches, in our style."""
     with mpl.rc_context(STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
-
-
-def metric_label(name: str) -> str:
-    """recall_at_1 -> Recall@1, map_at_r -> MAP@R, pooled_recall_at_1 -> pooled Recall@1."""
-    for prefix in ("pooled_", "matched_"):
-        if name.startswith(prefix):
-            return f"{prefix[:-1]} {metric_label(name.removeprefix(prefix))}"
-    head, at, tail = name.partition("_at_")
-    return f"{'MAP' if head == 'map' else head.capitalize()}@{tail.upper()}" if at else name.replace("_", "-").capitalize()
 
 
 def panels(figure: FigureBase, names: Sequence[str], *, name: str, x: str, y: str, columns: int = COLUMNS, **axes: Any) -> dict[str, Axes]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.figures.style import INK, SERIES, Drawing, metric_label, sheet
+from analysis.figures.style import INK, SERIES, Drawing, sheet
+from analysis.tables.number import metric_label
 
 METRICS = ("nmi", "f1", "recall_at_1", "r_precision", "map_at_r")
 PER_CLASS, CLASSES = 160, 3

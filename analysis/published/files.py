@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.readings import HONEST
 from analysis.tables.frames import records
-from analysis.tables.ranking import HONEST
 from analysis.tables.scores import frame
 from analysis.tables.table import Cell
 from trainables.contract import CONCATENATED, PEEKING

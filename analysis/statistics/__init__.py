@@ -12,6 +12,7 @@ from analysis.statistics.bootstrap import (
     leaves_out_zero,
     rank_groups,
     rank_intervals,
+    student,
 )
 from analysis.statistics.search import expected_best, importance, tunability
 from analysis.statistics.significance import CAVEAT, Friedman, friedman, nemenyi, wilcoxon_holm
@@ -36,6 +37,7 @@ __all__ = [
     "nemenyi",
     "rank_groups",
     "rank_intervals",
+    "student",
     "transfer",
     "tunability",
     "wilcoxon_holm",

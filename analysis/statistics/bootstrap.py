@@ -32,8 +32,10 @@ class ClassSums:
     @classmethod
     def of(cls, queries: pd.DataFrame, metric: str, runs: Sequence[str]) -> ClassSums:
         """queries: one row per final trial (run_id), model and test query; runs: the trials in the order of their seeds."""
-        table = queries.pivot_table(index="run_id", columns="class", values=metric, aggfunc=["sum", "count"]).loc[list(runs)]
-        return cls(table["sum"].to_numpy(float), table["count"].to_numpy(float)[0])
+        run = pd.Index(runs).get_indexer(pd.Index(queries["run_id"]))
+        names, label = np.unique(queries["class"], return_inverse=True)
+        sums = np.bincount(run * len(names) + label, weights=queries[metric].to_numpy(float), minlength=len(runs) * len(names))
+        return cls(sums.reshape(len(runs), len(names)).astype(float), np.bincount(label[run == 0], minlength=len(names)).astype(float))
 
     def mean(self) -> float:
         return float(self.sums.sum() / (self.counts.sum() * len(self.sums)))
@@ -90,6 +92,16 @@ def interval(values: Floats, level: float = LEVEL) -> tuple[float, float]:
     """The middle `level` of the drawn values."""
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def student(values: Floats, level: float = LEVEL) -> tuple[float, float] | None:
+    """Of the mean of a few values, by Student's t; None if there is one."""
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return None
+    reach = t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean() - reach), float(values.mean() + reach)
 
 
 def differences(means: Mapping[Key, Floats], level: float = LEVEL) -> dict[tuple[Key, Key], tuple[float, float]]:

@@ -22,16 +22,14 @@ def expected_best(scores: Sequence[float]) -> Floats:
 
     Dodge et al. 2019 draw with replacement; without it the estimate is unbiased and ends at the best score (Tang et al. 2020).
     """
-    ordered = np.sort(np.asarray(scores, dtype=float))
-    n = len(ordered)
+    falling = np.sort(np.asarray(scores, dtype=float))[::-1]
+    n = len(falling)
+    below = np.arange(n - 1, 0, -1)  # how many are smaller than the first, second, ...
     found = np.empty(n)
     for k in range(1, n + 1):
-        weights = np.zeros(n)
         # P(the largest of k is the i-th smallest) = C(i - 1, k - 1) / C(n, k), as a running product from the top.
-        weights[n - 1] = k / n
-        for i in range(n - 1, k - 1, -1):
-            weights[i - 1] = weights[i] * (i - k + 1) / i
-        found[k - 1] = weights @ ordered
+        weights = np.cumprod(np.append(k / n, 1 - (k - 1) / below[: n - k]))
+        found[k - 1] = weights @ falling[: n - k + 1]
     return found
 
 

@@ -17,7 +17,7 @@ from analysis.tables.effects import effects
 from analysis.tables.generalisation import generalisation, recalls_of
 from analysis.tables.hyperparameters import found_by, hyperparameters
 from analysis.tables.improvement import improvement
-from analysis.tables.ranked import beside_table, decomposition_table, ranking_table
+from analysis.tables.ranked import beside_table, decomposition_table, ranking_table, steps_table
 from analysis.tables.ranking import Ranking, rankings
 from analysis.tables.retrieval import retrieval
 from analysis.tables.scores import scores
@@ -84,14 +84,18 @@ TABLES: dict[str, Kind] = {
     "decomposition": Kind(
         "what tuning, the epoch's choice and fewer train classes are worth", lambda study: decomposition_table(study.rankings)
     ),
+    "steps": Kind(
+        "what doing without peeking, fewer train classes and tuning each change, with intervals", lambda study: steps_table(study.rankings)
+    ),
     "concatenated": Kind("the models of all folds as one, and each alone (the reality check)", lambda study: concatenated(study.scores)),
     "triplet_report": Kind("train loss, triplet accuracy, cosines and precision", lambda study: triplet_report(triplets_of(study.rows))),
     "generalisation": Kind(
-        "train and test recall of the embedding and of the features below it", lambda study: generalisation(recalls_of(study.rows))
+        "train and test recall of the embedding and of the features below it",
+        lambda study: generalisation(recalls_of(study.rows, study.scores)),
     ),
     "effects": Kind("means by backbone, embedding size and dataset", lambda study: effects(study.scores)),
     "convergence": Kind(
-        "peak minus last, peak minus validation-chosen, epochs to within a point", lambda study: convergence(study.rows, study.scores)
+        "peak minus last, peak minus validation-chosen, epochs to within a point", lambda study: convergence(study.rows, study.rankings)
     ),
     "side_by_side": Kind("images per update, negatives, share of tuples with gradient", lambda study: side_by_side(study.rows)),
     "improvement": Kind("losses by year, relative to contrastive and to triplet", lambda study: improvement(study.scores)),

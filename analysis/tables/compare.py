@@ -12,8 +12,8 @@ from analysis.places import AXES, places
 from analysis.readings import DEFAULT, Parts, Reading, readings, split_queries
 from analysis.tables.draws import Drawn, draw, minus
 from analysis.tables.frames import groups
+from analysis.tables.number import metric_label
 from analysis.tables.ranking import METRICS
-from analysis.tables.retrieval import label
 from analysis.tables.scores import SETUPS
 from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 from analysis.tracking import StudyRows
@@ -37,8 +37,10 @@ def compare(one: StudyRows, other: StudyRows) -> Table:
 
 
 def _columns(names: tuple[str, str]) -> list[Column]:
-    sides = [measured(f"{side}_{m}", f"{name} {label(m)}") for side, name in zip(("first", "second"), names, strict=True) for m in METRICS]
-    gaps = [measured(f"difference_{m}", f"{names[1]} minus {names[0]}, {label(m)}", "points") for m in METRICS]
+    sides = [
+        measured(f"{side}_{m}", f"{name} {metric_label(m)}") for side, name in zip(("first", "second"), names, strict=True) for m in METRICS
+    ]
+    gaps = [measured(f"difference_{m}", f"{names[1]} minus {names[0]}, {metric_label(m)}", "points") for m in METRICS]
     return [*PLACE, Column("setup"), Column("loss"), *sides, *gaps]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.tables.frames import groups
-from analysis.tables.retrieval import label
+from analysis.tables.number import metric_label
 from analysis.tables.scores import SETUPS
 from analysis.tables.table import PLACE, Column, Row, Table, measured, table
 from trainables.contract import CONCATENATED
@@ -26,7 +26,7 @@ def concatenated(found: pd.DataFrame) -> Table:
         names = [f"{what or 'separated'}_{metric}" for what, metric in zip(part["what"], part["metric"], strict=True)]
         rows.append({**about, **dict(zip(names, part["cell"], strict=True))})
     sides = [(side, name) for side in (CONCATENATED, "separated") for name in SHOWN]
-    columns = [*PLACE, Column("loss"), *(measured(f"{side}_{name}", f"{side} {label(name)}") for side, name in sides)]
+    columns = [*PLACE, Column("loss"), *(measured(f"{side}_{name}", f"{side} {metric_label(name)}") for side, name in sides)]
     return table("concatenated", "Models of all folds as one, and each alone; test classes, in percent", columns, sorted(rows, key=_order))
 
 

@@ -33,8 +33,8 @@ def cross_validation(folds: pd.DataFrame, *, peeks: bool = False) -> Table:
         *PLACE,
         Column("loss"),
         Column("fold"),
-        Column("validation", "validation R@1", "percent"),
-        Column("test", "test R@1", "percent", parts=("peeks",)),
+        Column("validation", "validation Recall@1", "percent"),
+        Column("test", "test Recall@1", "percent", parts=("peeks",)),
         Column("deviation", "sample deviation", "percent"),
     ]
     return table("cross_validation", "Recall@1 by fold, in percent", columns, rows, notes=notes)

@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
+from analysis.statistics import LEVEL, student
+from analysis.tables.number import metric_label
 from analysis.tables.scores import SETUPS, own
-from analysis.tables.table import Cell, Column, Table, table
+from analysis.tables.table import Cell, Column, Table, measured, table
 
 REST = [*AXES, "protocol", "loss"]
 
@@ -27,20 +29,30 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
         Column("axis"),
         Column("level"),
         Column("cells", form="count"),
-        Column("mean", f"mean {metric}", "percent", parts=("peeks",)),
-        Column("difference", "minus the first level", "points", parts=("peeks",)),
+        Column("rule"),
+        Column("mean", f"mean {metric_label(metric)}", "percent", parts=("rule", "peeks")),
+        measured("difference", "minus the first level", "points"),
     ]
-    notes = ["Means over the losses and places that every level of an axis has; an axis whose levels share none is left out."]
+    notes = [
+        "Means over the losses and places that every level of an axis has; an axis whose levels share none is left out.",
+        f"[low, high]: {LEVEL:.0%} interval of the mean difference, Student's t over those cells as pairs; it holds how losses and places"
+        " differ, not test classes and seeds, and cells that share losses or datasets are not independent.",
+    ]
     return table("effects", "Effects of backbone, embedding size and dataset", columns, rows, notes=notes if rows else [])
 
 
 def _levels(part: pd.DataFrame, axis: str, setup: str) -> Iterator[dict[str, Any]]:
+    rules = ", ".join(dict.fromkeys(cell.rule for cell in part["cell"] if cell.rule))
     rest = [name for name in REST if name != axis]
     grid = part.pivot_table(index=rest, columns=axis, values="value").dropna()
     if grid.empty or grid.shape[1] < 2:
         return
-    first, peeks = grid.iloc[:, 0].mean(), setup == "default"
+    peeks = setup == "default"
     for level in grid.columns:
-        mean = grid[level].mean()
-        cells = {"mean": Cell(mean, peeks=peeks), "difference": Cell(mean - first, peeks=peeks)}
-        yield {"setup": setup, "axis": axis, "level": str(level), "cells": len(grid), **cells}
+        gaps = (grid[level] - grid.iloc[:, 0]).to_numpy(float)
+        low, high = (level != grid.columns[0] and student(gaps)) or (None, None)
+        cells = {
+            "mean": Cell(grid[level].mean(), rule=rules, peeks=peeks),
+            "difference": Cell(float(gaps.mean()), low, high, rule=rules, peeks=peeks),
+        }
+        yield {"setup": setup, "axis": axis, "level": str(level), "cells": len(grid), "rule": rules, **cells}

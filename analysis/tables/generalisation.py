@@ -11,19 +11,25 @@ import pandas as pd
 
 from analysis.places import AXES
 from analysis.tables.frames import groups
-from analysis.tables.table import PLACE, Cell, Column, Entry, Table, table
+from analysis.tables.scores import own
+from analysis.tables.table import PLACE, Cell, Column, Entry, Table, measured, table
 from analysis.tracking import StudyRows
 from trainables.contract import EMBEDDINGS
 
+KEYS = [*AXES, "protocol", "loss"]
 FEATURES = {"fc": "embedding", "gap": "pooled"}
-TEST = {"fc": "test/recall_at_1", "gap": "test/pooled_recall_at_1"}
+TEST = {"recall_at_1": "fc_test", "pooled_recall_at_1": "gap_test"}
 COLUMNS = [
     *PLACE,
     Column("loss"),
-    *(Column(f"{name}_{part}", f"{name} ({part})", "percent", parts=("peeks",)) for part in ("train", "test") for name in FEATURES),
-    *(Column(f"{name}_drop", f"{name} train minus test", "points", parts=("peeks",)) for name in FEATURES),
+    Column("rule"),
+    *(measured(f"{name}_{part}", f"{name} ({part})") for part in ("train", "test") for name in FEATURES),
+    *(Column(f"{name}_drop", f"{name} train minus test", "points", parts=("rule", "peeks")) for name in FEATURES),
 ]
-NOTE = "Train recall is that of the seeds whose embeddings were kept, in half precision; test recall is the mean of all seeds."
+NOTE = (
+    "Train recall is that of the seeds whose embeddings were kept, in half precision, so it and what is lost have no interval;"
+    " test recall is the mean of all seeds, its interval that of the ranking."
+)
 
 
 def generalisation(lines: list[dict[str, Any]], note: str = NOTE) -> Table:
@@ -37,30 +43,30 @@ def _drops(line: dict[str, Any]) -> Iterator[tuple[str, Entry]]:
     for name in FEATURES:
         train, test = line.get(f"{name}_train"), line.get(f"{name}_test")
         if train is not None and test is not None:
-            yield f"{name}_drop", Cell(train.value - test.value, peeks=test.peeks)
+            yield f"{name}_drop", Cell(train.value - test.value, rule=test.rule, peeks=test.peeks)
 
 
-def recalls_of(rows: StudyRows) -> list[dict[str, Any]]:
-    """Test recall of a loss's final trials, and train recall of those that kept their embeddings."""
-    if rows.finals.empty:
-        return []
-    mine = rows.finals[(rows.finals["role"] == "final") & (rows.finals["rule"] != "untrained")]
-    keys = [*AXES, "protocol", "loss"]
-    return [about | recalls for about, trials in groups(mine, keys) if (recalls := _recalls(rows, trials))]
+def recalls_of(rows: StudyRows, found: pd.DataFrame) -> list[dict[str, Any]]:
+    """Test recall of a loss's own final trials, and train recall of those that kept their embeddings; found: the study's scores."""
+    mine = own(found)
+    mine, lines = mine[mine["metric"].isin(list(TEST))], []
+    for about, part in groups(mine, KEYS):
+        trials = rows.finals[(rows.finals[KEYS] == list(about.values())).all(axis=1) & (rows.finals["role"] == "final")]
+        test = {TEST[metric]: cell for metric, cell in zip(part["metric"], part["cell"], strict=True)}
+        rule, peeks = part["cell"].iloc[0].rule, part["cell"].iloc[0].peeks
+        train = {name: Cell(value, rule=rule, peeks=peeks) for name, value in _train(rows, trials).items()}  # at the same epoch
+        lines.append({**about, "rule": rule, **test, **train})
+    return lines
 
 
-def _recalls(rows: StudyRows, trials: pd.DataFrame) -> dict[str, Cell]:
-    peeks = bool(trials["peeks"].iloc[0])
+def _train(rows: StudyRows, trials: pd.DataFrame) -> dict[str, float]:
     found = {}
-    for name, metric in TEST.items():
-        if metric in trials and trials[metric].notna().any():
-            found[f"{name}_test"] = Cell(float(trials[metric].astype(float).mean()), peeks=peeks)
     spec = rows.specs.get(str(trials["cell"].iloc[0]))
     kept = [path for run in trials["run_id"] if spec and (path := rows.fetch(str(run), EMBEDDINGS))]
     for name, feature in FEATURES.items():
         values = [value for path in kept for value in train_recalls(path, feature, [split["train"] for split in (spec or {})["splits"]])]
         if values:
-            found[f"{name}_train"] = Cell(float(np.mean(values)), peeks=peeks)  # at an epoch that the test classes chose
+            found[f"{name}_train"] = float(np.mean(values))
     return found
 
 

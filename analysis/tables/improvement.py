@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.places import AXES
 from analysis.tables.frames import groups
-from analysis.tables.retrieval import label
+from analysis.tables.number import metric_label
 from analysis.tables.scores import SETUPS, own
 from analysis.tables.table import PLACE, Cell, Column, Table, table
 from search_spaces import find_card
@@ -26,9 +26,9 @@ def improvement(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     mine = mine[mine["metric"] == metric]
     rows = [line for about, part in groups(mine, KEYS) for line in _of_place(about, part)]
     ahead = [Column(f"over_{base}", f"over {base}", "points", 1, ("peeks",)) for base in BASES]
-    columns = [*PLACE, Column("setup", place=True), Column("year", form="count"), Column("loss"), Column("score", label(metric), "percent",
-               parts=("rule", "peeks")), *ahead]  # fmt: skip
-    title = f"Losses by year, and their relative improvement in {label(metric)}, in percent"
+    score = Column("score", metric_label(metric), "percent", parts=("rule", "peeks"))
+    columns = [*PLACE, Column("setup", place=True), Column("year", form="count"), Column("loss"), score, *ahead]
+    title = f"Losses by year, and their relative improvement in {metric_label(metric)}, in percent"
     rows.sort(key=lambda row: (*(str(row[axis]) for axis in ("dataset", "backbone")), row["embedding_size"], SETUPS[row["setup"]]))
     return table("improvement", title, columns, rows, notes=_notes(mine))
 

@@ -31,3 +31,12 @@ class Number:
 
     def signed(self) -> str:
         return f"{100 * self.value:+.1f}{'*' if self.peeks else ''} [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
+
+
+def metric_label(name: str) -> str:
+    """recall_at_1 -> Recall@1, map_at_r -> MAP@R, pooled_recall_at_1 -> pooled Recall@1."""
+    for prefix in ("pooled_", "matched_"):
+        if name.startswith(prefix):
+            return f"{prefix[:-1]} {metric_label(name.removeprefix(prefix))}"
+    head, at, tail = name.partition("_at_")
+    return f"{'MAP' if head == 'map' else head.capitalize()}@{tail.upper()}" if at else name.replace("_", "-").capitalize()

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analysis.decomposition import EPOCHS, STEPS, decomposition
-from analysis.tables.ranking import HONEST, METRICS, Ranking, RankingRow
-from analysis.tables.retrieval import label
+from analysis.readings import HONEST
+from analysis.statistics import LEVEL
+from analysis.tables.number import metric_label
+from analysis.tables.ranking import METRICS, Ranking, RankingRow
 from analysis.tables.setups import SIDES
+from analysis.tables.steps import ASKED
 from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 from trainables.contract import PEEKING
 
@@ -28,7 +31,9 @@ def ranking_table(found: Sequence[Ranking], above: Sequence[str] = ()) -> Table:
         Column("groups", "cannot be told apart"),
         Column("loss"),
         *(
-            Column(f"{side}_{name}", f"{side} {label(name)}{rule}", "points" if side == "difference" else "percent", 1, ("low", "high"))
+            Column(
+                f"{side}_{name}", f"{side} {metric_label(name)}{rule}", "points" if side == "difference" else "percent", 1, ("low", "high")
+            )
             for side, rule in RULES.items()
             for name in METRICS
         ),
@@ -82,7 +87,40 @@ def decomposition_table(found: Sequence[Ranking], metric: str = "recall_at_1") -
             rows.append({**_place(ranking), "loss": loss, "setting": setting, **numbers})
     columns = [*PLACE, Column("loss"), Column("setting"), *(measured(name, head) for name, head in heads.items())]
     notes = [f"Columns: train classes and rule; {', '.join(f'{rule}: {epoch}' for rule, epoch in EPOCHS.items())}."] if rows else []
-    return table("decomposition", STEPS.replace("Recall@1", label(metric)), columns, rows, notes=notes)
+    return table("decomposition", STEPS.replace("Recall@1", metric_label(metric)), columns, rows, notes=notes)
+
+
+def steps_table(found: Sequence[Ranking], metric: str = "recall_at_1") -> Table:
+    """A row per loss and step; a step that no loss has is told below, with what it takes."""
+    rows = [
+        {**_place(ranking), "loss": row.loss, "step": step.name, "what": step.what, "why_not": step.why_not}
+        | {"difference": Cell.of(step.difference.get(metric))}
+        for ranking in found
+        for row in ranking.rows
+        for step in row.steps
+    ]
+    columns = [
+        *PLACE,
+        *(Column(name) for name in ("loss", "step", "what")),
+        measured("difference", form="points", digits=1),
+        Column("why_not"),
+    ]
+    notes = list(dict.fromkeys(note for ranking in found for note in step_notes(ranking)))
+    return table(
+        "steps", f"What each step changes in {metric_label(metric)}, test classes, in points", columns, rows, notes=notes if rows else []
+    )
+
+
+def step_notes(ranking: Ranking) -> list[str]:
+    there = {step.name for row in ranking.rows for step in row.steps}
+    if not there:
+        return []
+    where = f" under {ranking.protocol}" if ranking.several else ""
+    return [
+        f"[low, high]: {LEVEL:.0%} interval of the difference, paired, by bootstrap over test classes and seeds."
+        " Tuned: with the feedback of its own setup.",
+        *(f"{name}{where}: no number, because that takes {needs}." for name, needs in ASKED.items() if name not in there),
+    ]
 
 
 def _place(ranking: Ranking) -> dict[str, Any]:

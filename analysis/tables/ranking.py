@@ -13,10 +13,10 @@ from analysis.readings import BASELINE, DEFAULT, VALIDATION, Parts, readings, sp
 from analysis.statistics import Floats, rank_groups, rank_intervals
 from analysis.tables.draws import Drawn, draw, minus
 from analysis.tables.number import Number
+from analysis.tables.steps import Step, steps
 from analysis.tracking import StudyRows
 
 METRICS = ("recall_at_1", "map_at_r")
-HONEST = "selected-on-validation"
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class RankingRow:
     rank_interval: tuple[int, int] | None = None
     beside: list[Beside] = field(default_factory=list)
     groups: str = ""  # losses that share a letter cannot be told apart
+    steps: list[Step] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,11 @@ def rankings(rows: StudyRows) -> list[Ranking]:
 def _ranking(place: Place, finals: pd.DataFrame, untrained: pd.DataFrame, parts: Parts) -> Ranking:
     """All losses, setups, baselines and what stands beside in the same resampled worlds, so that every comparison is paired."""
     drawn = draw(readings(finals, untrained, parts), parts, METRICS)
-    rows = [_row(str(loss), [one for one in drawn if one.reading.loss == loss]) for loss in finals["loss"].unique()]
+    each = steps(drawn)
+    rows = [
+        replace(_row(str(loss), [one for one in drawn if one.reading.loss == loss]), steps=each.get(str(loss), []))
+        for loss in finals["loss"].unique()
+    ]
     own = [one for one in drawn if not one.reading.what]
     honest = {one.reading.loss: one.worlds["recall_at_1"] for one in own if one.reading.setup != DEFAULT}
     return Ranking(

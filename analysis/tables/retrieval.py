@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.tables.frames import groups
+from analysis.tables.number import metric_label
 from analysis.tables.scores import KEYS, SETUPS
 from analysis.tables.table import PLACE, Cell, Column, Row, Table, measured, table
 
@@ -19,15 +20,8 @@ def retrieval(found: pd.DataFrame) -> Table:
     mine = found[(found["what"] == "") & found["metric"].map(lambda name: bool(SHOWN.fullmatch(name)))]
     metrics = sorted(mine["metric"].unique(), key=_order)
     rows = [about | doubted(dict(zip(part["metric"], part["cell"], strict=True))) for about, part in groups(mine, KEYS)]
-    columns = [*PLACE, Column("setup"), Column("loss"), *(measured(name, label(name)) for name in metrics)]
+    columns = [*PLACE, Column("setup"), Column("loss"), *(measured(name, metric_label(name)) for name in metrics)]
     return table("retrieval", "Retrieval on the test classes, in percent", columns, sorted(rows, key=_best_first))
-
-
-def label(metric: str) -> str:
-    """recall_at_1 -> R@1, map_at_r -> MAP@R."""
-    head, _, tail = metric.partition("_at_")
-    short = {"recall": "R", "precision": "P", "map": "MAP"}.get(head, head)
-    return f"{short}@{tail.upper()}" if tail else {"r_precision": "RP"}.get(metric, metric.replace("_", " "))
 
 
 def doubted(cells: dict[str, Cell]) -> dict[str, Cell]:
@@ -36,7 +30,7 @@ def doubted(cells: dict[str, Cell]) -> dict[str, Cell]:
     for name in sorted((name for name in cells if name.startswith("recall_at_")), key=_order):
         cell = cells[name]
         if cell.value < highest:
-            why = f"{label(name)} of {100 * cell.value:.2f} is below {label(at)} of {100 * highest:.2f}"
+            why = f"{metric_label(name)} of {100 * cell.value:.2f} is below {metric_label(at)} of {100 * highest:.2f}"
             found[name] = Cell(**{**vars(cell), "doubt": why})
         else:
             highest, at = cell.value, name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from analysis.tables.number import metric_label
 from analysis.tables.ranking import METRICS, Ranking
-from analysis.tables.retrieval import label
 from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 
 TITLE = "Default setup against validation setup, test classes, in percent"
@@ -16,7 +16,7 @@ NOTE = "difference: validation minus default, {how}; it holds what peeking, tuni
 
 def columns(metrics: Iterable[str]) -> list[Column]:
     forms = {side: "points" if side == "difference" else "percent" for side in SIDES}
-    sides = [measured(f"{side}_{name}", f"{side} {label(name)}", forms[side]) for name in metrics for side in SIDES]  # type: ignore[arg-type]
+    sides = [measured(f"{side}_{name}", f"{side} {metric_label(name)}", forms[side]) for name in metrics for side in SIDES]  # type: ignore[arg-type]
     return [*PLACE, Column("loss"), *sides]
 
 

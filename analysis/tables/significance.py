@@ -12,6 +12,7 @@ from analysis.places import Place, places
 from analysis.readings import DEFAULT, VALIDATION, Parts, readings, split_queries
 from analysis.statistics import CAVEAT, LEVEL, differences, friedman, leaves_out_zero, wilcoxon_holm
 from analysis.tables.draws import draw
+from analysis.tables.number import metric_label
 from analysis.tables.scores import SETUPS, own
 from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 from analysis.tables.tournament import matches
@@ -88,4 +89,4 @@ def mean_ranks(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
         )
     rank = Column("mean_rank", form="number", digits=2, parts=("peeks",))
     columns = [Column("setup", place=True), Column("loss"), rank, Column("groups", "cannot be told apart")]
-    return table("mean_ranks", f"Mean ranks by {metric} over cells", columns, rows, notes=[*notes, CAVEAT] if rows else [])
+    return table("mean_ranks", f"Mean ranks by {metric_label(metric)} over cells", columns, rows, notes=[*notes, CAVEAT] if rows else [])

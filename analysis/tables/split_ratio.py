@@ -21,8 +21,8 @@ COLUMNS = [
     Column("loss"),
     Column("train_classes", form="count"),
     Column("validation_classes", form="count"),
-    Column("validation", "validation R@1", "percent"),
-    measured("test", "test R@1"),
+    Column("validation", "validation Recall@1", "percent"),
+    measured("test", "test Recall@1"),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.places import AXES
+from analysis.tables.number import metric_label
 from analysis.tables.scores import SETUPS, own
 from analysis.tables.table import Cell, Column, Table, table
 
@@ -29,7 +30,7 @@ def tournament(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
         Column("mean", "mean rank", "number", 2, PARTS),
         Column("deviation", "sample deviation", "number", 2, PARTS),
     ]
-    return table("tournament", f"Tournament of losses, ranks by {metric}", columns, rows, notes=_notes(grids))
+    return table("tournament", f"Tournament of losses, ranks by {metric_label(metric)}", columns, rows, notes=_notes(grids))
 
 
 def ranks(scores: pd.DataFrame) -> pd.DataFrame:

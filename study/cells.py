@@ -34,6 +34,7 @@ from trainables.contract import (
 from trainables.datasets.catalogue import DATASETS, halves, index
 from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import IMAGENET, NONE
+from trainables.versions import shared_code
 
 RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 
@@ -180,6 +181,7 @@ class Cells(Keys):
             leaves=Leaves(last=self.last_too, embeddings=phase == "final" and self._keeps_embeddings(seed)),
             setting=dict(setting),
             tuned=tuned,
+            code=shared_code(),
         )
 
     def spec_again(self, given: Mapping[str, Any]) -> TrialSpec:

@@ -24,9 +24,9 @@ from study.ledger import LEDGER, Event, Ledger, read
 from study.preflight import tracking_uri
 from study.splits import digest, splits_text
 from study.storage import Lost, config_yaml, drop_checkpoints, kept, leaves
-from study.versions import commit, libraries
 from trainables.contract import PEEKING, Cell, TrialSpec
 from trainables.datasets.catalogue import index
+from trainables.versions import commit, libraries
 
 CHUNK = 500  # events that are written together
 PAUSE = 5.0  # seconds in which rows come together before they are written: MLflow takes as long for one as for ten

@@ -11,7 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from study.preflight import PreflightError
-from study.versions import code
+from trainables.versions import code
 
 TIMEOUT = 90.0  # seconds for a node to answer: a first worker imports our packages
 

@@ -15,9 +15,9 @@ from study.search import StudySearcher
 from study.splits import digest
 from study.stopping import StopPerCell
 from study.storage import newest
-from study.versions import borrowed, file_digest
 from trainables.contract import TrialSpec
 from trainables.datasets.catalogue import index
+from trainables.versions import borrowed, file_digest
 
 GROWS = ("search_trials", "reproductions")  # what may be more than before
 ELSEWHERE = ("studies", "tracking_uri", "slots", "data_root")  # a study may be moved, and its images: they are known by what they are

@@ -32,9 +32,9 @@ from study.search import StudySearcher
 from study.staging import stage
 from study.stopping import StopPerCell
 from study.storage import RAY, config_yaml, next_attempt, trial_folder, write_splits
-from study.versions import code
 from trainables.disk import replace_text
 from trainables.slot import Slot
+from trainables.versions import code
 
 RETRIES = 2  # of a trial whose process died, until it gets on by an epoch
 

@@ -14,7 +14,7 @@ from study import nodes
 from study.__main__ import app
 from study.commands import doctor
 from study.nodes import Node
-from study.versions import code
+from trainables.versions import code
 
 
 def test_a_token_that_others_can_read_is_an_illness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

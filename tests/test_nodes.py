@@ -12,7 +12,7 @@ import pytest
 from study import nodes
 from study.nodes import Node, ask_nodes, check_nodes
 from study.preflight import PreflightError
-from study.versions import code
+from trainables.versions import code
 
 Answer = Callable[[str, str], Any]
 

@@ -16,6 +16,7 @@ from trainables import fit
 from trainables.artifacts import epoch_of
 from trainables.contract import ARTIFACTS, UNTRAINED, Cell, Leaves, TrialSpec
 from trainables.slot import Slot
+from trainables.versions import shared_code
 from trainables.worker import Worker
 
 EPOCHS = TRAINING.epochs
@@ -145,6 +146,13 @@ def test_a_trial_that_cannot_be_built_fails_in_its_step_where_it_is_retried(monk
 def test_other_data_than_the_driver_saw_are_refused() -> None:
     here = slot(replace(search("contrastive"), fingerprint="0123"))
     with pytest.raises(ValueError, match="not those that the study was started with"):
+        here.step()
+
+
+def test_other_code_than_the_drivers_is_refused() -> None:
+    assert slot(replace(search("contrastive"), code=shared_code())).step()["epoch"] == 1
+    here = slot(replace(search("contrastive"), code=shared_code().replace("torch=", "torch=9")))
+    with pytest.raises(ValueError, match=r"must run the same code, but this one, .*, lacks torch=9"):
         here.step()
 
 

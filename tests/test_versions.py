@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from study import versions
+from trainables import versions
 
 
 @pytest.fixture

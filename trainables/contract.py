@@ -164,6 +164,7 @@ class TrialSpec:
     leaves: Leaves
     setting: Mapping[str, Value] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
     tuned: bool = False  # a search chose the setting
+    code: str = ""  # that the driver runs, as versions.py tells it; empty: any
 
     def __post_init__(self) -> None:
         if self.phase == "search" and any(split.test for split in self.splits):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.contract import LAST, WORST, EpochRow, TrialSpec
 from trainables.process import release, set_deterministic, settle
+from trainables.versions import shared_code
 
 # The driver imports this and would wait seconds for torch, which only a worker needs: those imports stand in the methods.
 if TYPE_CHECKING:
@@ -41,6 +43,11 @@ class Worker:
         from trainables.learner import Learner
         from trainables.networks.weights import fetch_weights
 
+        if other := set(self.spec.code.split()) - set(shared_code().split()):
+            raise ValueError(
+                f"All nodes must run the same code, but this one, {socket.gethostname()}, lacks {', '.join(sorted(other))}; "
+                "install requirements.lock on every node."
+            )
         if index(self.spec.origin).fingerprint != self.spec.fingerprint:
             raise ValueError(
                 f"The images of {self.spec.cell.dataset} on this node are not those that the study was started with; "

@@ -19,7 +19,7 @@ from study.commands.run import NewCode, Resume
 from study.head import CODE, Head, last_line
 from study.preflight import PreflightError
 from study.sources import read_yaml, resolve
-from study.versions import ROOT
+from trainables.versions import ROOT
 
 LAYERS = ("search_spaces", "trainables", "analysis", "study")
 # Ray asks the entry point of a job to end, and ends it this many seconds later.

@@ -59,3 +59,9 @@ def borrowed(losses: Iterable[str], backbones: Iterable[str]) -> dict[str, str]:
 def code() -> dict[str, str]:
     """What a resumed study compares."""
     return {"sources": sources(), "python": platform.python_version(), **libraries()}
+
+
+@cache
+def shared_code() -> str:
+    """What must be the same on all nodes of a study, in one line."""
+    return " ".join(f"{name}={value}" for name, value in code().items() if name != "python")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,15 @@ def everything(written: Written) -> None:
     for number in range(3):
         written.trial(number)
     written.ledger.note("finished")
+
+
+def at_once(studies: list[Written], followed: list[Mirror]) -> None:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(everything, studies))
+    for mirror in followed:
+        mirror.close()
+    for each in studies:
+        each.check(finished=True)
 
 
 def test_a_whole_study_is_mirrored_and_its_checkpoints_go(written: Written) -> None:
@@ -344,13 +353,4 @@ def test_two_studies_write_to_one_sqlite_store_at_once(config: MakeConfig) -> No
     for each in both:
         each.begin()
     both[0].mirror().close()  # makes the store
-    mirrors_ = [both[0].mirror(resumed=True), both[1].mirror()]
-    threads = [threading.Thread(target=everything, args=(each,)) for each in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for mirror in mirrors_:
-        mirror.close()
-    for each in both:
-        each.check(finished=True)
+    at_once(both, [both[0].mirror(resumed=True), both[1].mirror()])

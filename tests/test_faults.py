@@ -22,12 +22,12 @@ from invariants import check, story
 from killing import Driver, Plan, rows, small, spoil, wait_for
 from ray import cloudpickle
 from rich.console import Console
-from test_stores import Server
 from trees import folders, jpeg
 from typer.testing import CliRunner
 
 import study.run
 from analysis.exports import ranking_frame
+from benchmarks.outage import Server
 from study import run_study
 from study.__main__ import app
 from study.config import StudyConfig

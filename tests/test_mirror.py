@@ -288,6 +288,36 @@ def test_a_store_that_stays_away_loses_nothing(written: Written, monkeypatch: py
     written.check(finished=True)
 
 
+def test_on_a_full_disk_nobody_waits_for_a_store_that_is_away(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    written.begin()
+    mirror = written.mirror()
+    monkeypatch.setattr(Tracker, "start_trial", unreachable)
+    everything(written)
+    began = time.monotonic()
+    with pytest.raises(TrackingError, match="nothing is lost"):
+        mirror.close(waits=False)
+    assert time.monotonic() - began < mirrors.PATIENCE / 3
+
+
+def test_a_study_that_grew_by_search_trials_alone_has_its_means_once(written: Written) -> None:
+    written.begin()
+    mirror = written.mirror()
+    for number in (1, 2):
+        written.trial(number)
+    written.ledger.note("finished")
+    written.ledger.note("resumed", grows={"search_trials": 9}, total=4)
+    written.trial(0)
+    written.ledger.note("finished")
+    mirror.close()
+    written.check(finished=True)
+    client = open_store(tracking_uri(written.config))
+    cell = str(written.trials[0].spec.cell)
+    (experiment,) = client.search_experiments(filter_string="name = 'mirrored'")
+    (parent,) = client.search_runs([experiment.experiment_id], f"tags.kind = 'cell' AND tags.cell = '{cell}'")
+    means = client.get_metric_history(parent.info.run_id, "test/recall_at_1")
+    assert [(point.step, point.value) for point in means] == [(2, pytest.approx(0.15))]
+
+
 def test_a_store_that_stutters_at_every_call_has_everything_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind of call fails once after it was done and once before: as when an answer, or a request, is lost on the way."""
     monkeypatch.setattr(mirrors, "RETRY", 0.01)

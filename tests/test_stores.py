@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +17,7 @@ from stores import tags
 from test_mirror import Written, at_once
 
 from analysis.tracking import read_study
+from benchmarks.outage import Server, free_port
 from study.preflight import ask_server
 from tests.conftest import MakeConfig
 
@@ -73,12 +70,6 @@ def test_twelve_writers_in_several_processes_make_one_sqlite_store_together_and_
     write_at_once(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def program(name: str) -> str | None:
     """The distribution puts PostgreSQL's programs beside the path."""
     found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
@@ -102,33 +93,6 @@ def postgres() -> Iterator[str]:
     yield f"postgresql+psycopg2://fair@127.0.0.1:{port}/postgres"
     subprocess.run([*start, "-m", "immediate", "stop"], check=True, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-class Server:
-    """A real `mlflow server`, to be killed and brought back."""
-
-    def __init__(self, store: str, folder: Path) -> None:
-        self.store, self.folder, self.port = store, folder, free_port()
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self) -> None:
-        words = ["server", "--backend-store-uri", self.store, "--artifacts-destination", str(self.folder), "--host", "127.0.0.1"]
-        words += ["--port", str(self.port), "--workers", "1"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
-        self.process = subprocess.Popen([sys.executable, "-m", "mlflow", *words], env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload]
-        deadline = time.monotonic() + 120
-        while True:
-            with suppress(OSError):
-                urllib.request.urlopen(f"{self.uri}/health", timeout=1).close()
-                return
-            assert time.monotonic() < deadline, "the server did not come up"
-            time.sleep(0.3)
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +122,10 @@ def test_a_server_on_postgresql_that_is_killed_in_mid_study_and_comes_back_has_e
 
 
 @pytest.mark.timeout(300)
-def test_two_studies_write_to_the_server_at_once(server: Server, config: MakeConfig) -> None:
+def test_two_studies_write_to_the_server_at_once(server: Server, config: MakeConfig, capsys: pytest.CaptureFixture[str]) -> None:
     ask_server(server.uri)
     both = [Written(config(losses=["triplet"], name=f"pg-{i}", reproductions=2, tracking_uri=server.uri)) for i in range(2)]
     for each in both:
         each.begin()
     at_once(both, [each.mirror() for each in both])
+    assert not capsys.readouterr().out, "MLflow has a word for every run that ends"

@@ -3,8 +3,9 @@
 A real `mlflow server` on SQLite, at the lowest priority so that its own work takes little from the slot: it stands for one elsewhere.
 Killed: from the end of the slot's first trial until nine of ten epochs are done, then it is started again. Slow: from there on it stands
 still for eight seconds of every ten. Pace is epochs per second by the times of the ledger's rows, from the end of the first trial to the
-last row; between two epochs of a trial the driver hears of the first, writes it down, and has a checkpoint made. All studies have the same seed, one slot and no early stopping, so they train the same; they take turns, and a ratio is to the
-well one of the same round. In the end every run must have every step that the ledger has, once.
+last row; between two epochs of a trial the driver hears of the first, writes it down, and has a checkpoint made. All studies have the same
+seed, one slot and no early stopping, so they train the same; they take turns, and a ratio is to the well one of the same round. In the
+end every run must have every step that the ledger has, once.
 """
 
 from __future__ import annotations

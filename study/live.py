@@ -18,6 +18,8 @@ from study.budget import expected_epochs, expected_search
 from study.config import StudyConfig
 from trainables.contract import PEEKING, Cell, TrialSpec
 
+DIVERGED = 3  # trials in a row that are worth a word
+
 
 @dataclass
 class CellView:
@@ -30,6 +32,7 @@ class CellView:
     running: int = 0
     best: float | None = None
     state: str = "waits"
+    diverged: int = 0  # trials in a row
 
 
 class View:
@@ -99,6 +102,10 @@ class View:
             self.left = max(0.0, self.left - (expected_epochs(self.config, name) - epoch))
         if not cell.running:
             cell.state = "done" if cell.done == cell.total else "waits"
+        cell.diverged = cell.diverged + 1 if outcome == "diverged" else 0
+        if cell.diverged == DIVERGED:
+            cure = "a study with a lower learning_rate or with clip_norm may not; a loss of your own may have a bug"
+            self.say(f"{cell.label}: {DIVERGED} trials in a row diverged; {cure}.")
         if not self.live:
             best = f", best so far {cell.best:.3f}{_mark(cell.peeks)}" if cell.best is not None else ""
             at = f" at epoch {epoch}" if epoch else ""

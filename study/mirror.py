@@ -49,14 +49,14 @@ class Mirror:
         self.offset = cursor(folder)
         self.behind = True  # it may not have everything
         self.open: dict[str, None] = {}  # runs that have begun and not ended, in that order
-        self.finals: dict[str, dict[int, dict[str, float]]] = {}  # cell -> seed -> metrics, of the parent runs
+        self.finals: dict[str, dict[int, Event]] = {}  # cell -> seed -> end, for the parent runs
         self.given: dict[str, Event] = {}  # every trial, as the ledger tells of it
         for event, end in read(folder / LEDGER):
             if end <= self.offset:
                 self._follow(event)
         self.refusal: TrackingError | None = None  # of the start
         self.failure: Exception | None = None  # of the last try
-        self.closing = False
+        self.closing, self.waits = False, True
         self.ready = threading.Event()
         self.thread = threading.Thread(target=self._work, name="mirror", daemon=True)
         self.thread.start()
@@ -67,10 +67,13 @@ class Mirror:
         if self.refusal:
             raise self.refusal
 
-    def close(self) -> None:
-        """Write what is left; runs that have not ended are KILLED. A TrackingError says what could not be written."""
+    def close(self, *, waits: bool = True) -> None:
+        """Write what is left; runs that have not ended are KILLED. A TrackingError says what could not be written.
+
+        waits: for an MLflow that is away.
+        """
         with self.ledger.news:
-            self.closing = True
+            self.closing, self.waits = True, waits
             self.ledger.news.notify_all()
         self.thread.join()
         if isinstance(self.failure, Lost):
@@ -136,8 +139,8 @@ class Mirror:
                 self.say(f"MLflow has taken nothing for {SILENCE:g} s ({told(self.failure)}); the study goes on, and it is tried again.")
                 said = True
             if self.closing:
-                deadline = deadline or time.monotonic() + PATIENCE
-                if time.monotonic() > deadline:
+                deadline = deadline or time.monotonic() + PATIENCE * self.waits
+                if time.monotonic() >= deadline:
                     return False
             time.sleep(RETRY)
 
@@ -176,7 +179,7 @@ class Mirror:
             self.open.pop(event["key"], None)
             given = self.given[event["key"]]
             if given["name"].startswith("final-") and event["outcome"] != "failed":
-                self.finals.setdefault(str(Cell(**given["cell"])), {})[given["seed"]] = event["metrics"]
+                self.finals.setdefault(str(Cell(**given["cell"])), {})[given["seed"]] = event
         elif kind == "finished":
             self.open.clear()
 
@@ -219,10 +222,12 @@ class Mirror:
             raise
 
     def _end_cell(self, event: Event, cell: str) -> None:
-        """A parent run gets the means of its final trials."""
-        finals = list(self.finals.get(cell, {}).values())
+        """A parent run gets the means of its final trials, as of the last of them: a study that grew by none adds no point."""
+        ends = list(self.finals.get(cell, {}).values())
+        finals = [end["metrics"] for end in ends]
         names = [name for name in finals[0] if name.startswith("test/")] if finals else []
-        means = [(name, fmean(final[name] for final in finals if name in final), len(finals), event["at"]) for name in names]
+        at = max((end["at"] for end in ends), default=0)
+        means = [(name, fmean(final[name] for final in finals if name in final), len(finals), at) for name in names]
         self.tracker.end(cell, "FINISHED", points=means, at=event["at"])
 
 

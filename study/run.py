@@ -183,7 +183,7 @@ class Drive:
     def _close(self, mirror: Mirror, recorder: Recorder) -> None:
         """After a signal or on a full disk what MLflow lacks is no error: the study is interrupted anyway, and all is in the ledger."""
         try:
-            mirror.close()
+            mirror.close(waits=not self._no_room(recorder))  # a full disk is the store's, too
         except TrackingError:
             if not (self.interrupts.signal or self._no_room(recorder)):
                 raise

@@ -13,7 +13,7 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from study.budget import search_epochs
 from study.config import StudyConfig
 from study.search import SCORE
-from trainables.contract import PUBLISHED
+from trainables.contract import PUBLISHED, hold
 
 
 class StopPerCell(FIFOScheduler):
@@ -31,6 +31,7 @@ class StopPerCell(FIFOScheduler):
         return next((trial for trial in reversed(tune_controller.get_trials()) if trial.status == Trial.PENDING), None)
 
     def on_trial_result(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> str:
+        hold({"epoch", SCORE} <= result.keys(), f"a row has epoch and {SCORE}, or nothing is ever stopped; got {', '.join(sorted(result))}")
         return self.judge(trial.config["cell"], trial.config["trial"], result)
 
     def on_trial_complete(self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ One slot and one seed, so that the undisturbed study's own ledger is what every 
 from __future__ import annotations
 
 import io
+import os
 import random
 import shutil
 import signal
@@ -21,20 +22,23 @@ from driver import planned_slot
 from invariants import check, story
 from killing import Driver, Plan, rows, small, spoil, wait_for
 from ray import cloudpickle
+from ray.job_submission import JobSubmissionClient
+from ray_helpers import await_that
 from rich.console import Console
-from test_stores import Server
 from trees import folders, jpeg
 from typer.testing import CliRunner
 
 import study.run
 from analysis.exports import ranking_frame
+from benchmarks.outage import Server
 from study import run_study
 from study.__main__ import app
+from study.commands.submit import ENVIRONMENT
 from study.config import StudyConfig
 from study.ledger import events
 from study.live import View
 from study.run import Finished
-from study.storage import checkpoints
+from study.storage import checkpoints, config_yaml
 from trainables.artifacts import STATE
 
 pytestmark = [pytest.mark.ray, pytest.mark.faults, pytest.mark.timeout(600)]
@@ -313,6 +317,25 @@ def test_mlflow_dies_in_mid_study_and_comes_back(undisturbed: Undisturbed, folde
         assert same(folder / "server", undisturbed)
     finally:
         server.kill()
+
+
+@long
+def test_a_job_that_ray_stops_is_interrupted_in_good_order(undisturbed: Undisturbed, local_ray: Any, folder: Path, one_home: str) -> None:
+    """Ray sends SIGTERM, and SIGKILL as soon as it has waited for what `fairtrial submit` asks it to wait."""
+    config = small(folder, "job")
+    (folder / "job.yaml").write_text(config_yaml(config))
+    client = JobSubmissionClient(f"http://{local_ray.head_node.webui_url}")
+    here = {"PYTHONPATH": os.pathsep.join(sys.path), "FAIRTRIAL_DATA": one_home}
+    command = f"{sys.executable} -m study run {folder / 'job.yaml'} --set studies={folder}"
+    job = client.submit_job(entrypoint=command, runtime_env={"env_vars": ENVIRONMENT | here})
+    wait_for(folder / "job", rows(ROWS), lambda: client.get_job_logs(job) if client.get_job_status(job).is_terminal() else "")
+    client.stop_job(job)
+    await_that(lambda: client.get_job_status(job).is_terminal(), seconds=90)
+    assert "Interrupted. Nothing is lost" in client.get_job_logs(job)
+    check(folder / "job", finished=False)
+    assert Driver(config, None, "--resume").end() == 0
+    check(folder / "job")
+    assert same(folder / "job", undisturbed)
 
 
 @long

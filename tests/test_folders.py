@@ -49,6 +49,15 @@ def test_spaces_umlauts_and_any_script_work_and_sort_by_code_point(tmp_path):
     assert all((found.root / file).is_file() for file in found.files)
 
 
+@pytest.mark.parametrize("odd", [b"caf\xe9", b"a/caf\xe9.jpg", b"a/caf\xe9.txt"])
+def test_a_name_that_is_not_utf_8_is_refused_in_a_sentence_that_any_terminal_can_show(tmp_path, odd):
+    root = trees.folders(tmp_path, NAMES)
+    (root / os.fsdecode(odd)).mkdir()
+    with pytest.raises(ValueError, match=r"must be UTF-8, but 'caf\\udce9.* in .* is not; rename it") as error:
+        folder(root)
+    str(error.value).encode()
+
+
 def test_names_are_the_same_however_the_file_system_writes_its_letters(tmp_path):
     names = ["Äa", "Ab", "Öc", "Zd"]
     composed = folder(trees.folders(tmp_path / "nfc", names))

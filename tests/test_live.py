@@ -50,6 +50,17 @@ def test_what_was_chosen_with_test_feedback_is_marked(config: MakeConfig) -> Non
             assert ("*" in line) == ("/default " in line)
 
 
+def test_three_trials_in_a_row_that_diverge_are_worth_a_word(config: MakeConfig) -> None:
+    out = io.StringIO()
+    view = View(config(), Console(file=out, width=200))
+    spec = config().spec(config().cells()[0], "search", 0, {})
+    for number, outcome in enumerate(["diverged", "diverged", "finished", *["diverged"] * 5]):
+        view.ended(spec, f"search-{number}", outcome, {"epoch": 1})
+    said = [number for number, line in enumerate(out.getvalue().splitlines()) if "3 trials in a row diverged" in line]
+    assert said == [5], "before the line of the third, and once"
+    assert "a lower learning_rate or with clip_norm" in out.getvalue()
+
+
 def test_the_live_table_shows_every_cell_and_ends_with_nothing_left(config: MakeConfig) -> None:
     view = View(config(), Console(file=io.StringIO(), width=200))
     play(view)

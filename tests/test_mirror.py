@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,15 @@ def everything(written: Written) -> None:
     for number in range(3):
         written.trial(number)
     written.ledger.note("finished")
+
+
+def at_once(studies: list[Written], followed: list[Mirror]) -> None:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(everything, studies))
+    for mirror in followed:
+        mirror.close()
+    for each in studies:
+        each.check(finished=True)
 
 
 def test_a_whole_study_is_mirrored_and_its_checkpoints_go(written: Written) -> None:
@@ -279,6 +288,36 @@ def test_a_store_that_stays_away_loses_nothing(written: Written, monkeypatch: py
     written.check(finished=True)
 
 
+def test_on_a_full_disk_nobody_waits_for_a_store_that_is_away(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    written.begin()
+    mirror = written.mirror()
+    monkeypatch.setattr(Tracker, "start_trial", unreachable)
+    everything(written)
+    began = time.monotonic()
+    with pytest.raises(TrackingError, match="nothing is lost"):
+        mirror.close(waits=False)
+    assert time.monotonic() - began < mirrors.PATIENCE / 3
+
+
+def test_a_study_that_grew_by_search_trials_alone_has_its_means_once(written: Written) -> None:
+    written.begin()
+    mirror = written.mirror()
+    for number in (1, 2):
+        written.trial(number)
+    written.ledger.note("finished")
+    written.ledger.note("resumed", grows={"search_trials": 9}, total=4)
+    written.trial(0)
+    written.ledger.note("finished")
+    mirror.close()
+    written.check(finished=True)
+    client = open_store(tracking_uri(written.config))
+    cell = str(written.trials[0].spec.cell)
+    (experiment,) = client.search_experiments(filter_string="name = 'mirrored'")
+    (parent,) = client.search_runs([experiment.experiment_id], f"tags.kind = 'cell' AND tags.cell = '{cell}'")
+    means = client.get_metric_history(parent.info.run_id, "test/recall_at_1")
+    assert [(point.step, point.value) for point in means] == [(2, pytest.approx(0.15))]
+
+
 def test_a_store_that_stutters_at_every_call_has_everything_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind of call fails once after it was done and once before: as when an answer, or a request, is lost on the way."""
     monkeypatch.setattr(mirrors, "RETRY", 0.01)
@@ -344,13 +383,4 @@ def test_two_studies_write_to_one_sqlite_store_at_once(config: MakeConfig) -> No
     for each in both:
         each.begin()
     both[0].mirror().close()  # makes the store
-    mirrors_ = [both[0].mirror(resumed=True), both[1].mirror()]
-    threads = [threading.Thread(target=everything, args=(each,)) for each in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for mirror in mirrors_:
-        mirror.close()
-    for each in both:
-        each.check(finished=True)
+    at_once(both, [both[0].mirror(resumed=True), both[1].mirror()])

@@ -9,6 +9,7 @@ import pytest
 
 from study.stopping import StopPerCell
 from tests.conftest import MakeConfig
+from trainables.contract import LawError
 
 
 class Played:
@@ -72,6 +73,16 @@ def test_a_warm_slot_takes_the_newest_trial_and_leaves_the_older_to_the_slot_tha
     assert played.scheduler.choose_trial_to_run(tune) is trials[-1]
     trials[1].status = trials[-1].status = "RUNNING"
     assert played.scheduler.choose_trial_to_run(tune) is None
+
+
+@pytest.mark.parametrize("missing", ["epoch", "score"])
+@pytest.mark.parametrize("phase", ["search", "final"])
+def test_a_row_without_what_early_stopping_counts_by_is_an_error(played: Played, phase: str, missing: str) -> None:
+    """Tune's own ASHA lets such a trial go on without a word."""
+    trial: Any = SimpleNamespace(config={"cell": CELL, "trial": f"{phase}-1"})
+    row = {"epoch": 1, "score": 0.5, "training_iteration": 1}
+    with pytest.raises(LawError, match="a row has epoch and score"):
+        played.scheduler.on_trial_result(None, trial, {name: value for name, value in row.items() if name != missing})
 
 
 def test_a_trial_that_diverges_at_a_rung_counts_there(played: Played) -> None:

@@ -5,12 +5,14 @@ import math
 import random
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from search_spaces import LOSSES, Choice, Grid, Param, Range
 from search_spaces.training import TRAINING
 from study.strategies import STRATEGIES, Setting, Space, Strategy
+from trainables.contract import WORST
 
 SPACE = {
     "loss.margin": Param(paper=0.5, search=Range(0, 1), domain=Range(0, 1)),
@@ -116,6 +118,22 @@ def test_hyperopt_comes_closer_than_random() -> None:
         for seed in range(3)
     ]
     assert sum(tpe for tpe, _ in pairs) < 0.7 * sum(blind for _, blind in pairs)
+
+
+def test_hyperopt_leaves_a_region_whose_trials_get_lost() -> None:
+    """Scores rise towards scale 50, and beyond it trials diverge or run out of memory: the worst score tells HyperOpt, none would not."""
+
+    def lost(worst: float | None) -> float:
+        strategy, found = STRATEGIES["hyperopt"](SPACE, first=FIRST, trials=40, seed=0), []
+        for i in range(40):
+            setting = strategy.suggest(f"t{i}")
+            assert setting is not None
+            found.append(setting["loss.scale"] > 50)
+            strategy.complete(f"t{i}", worst if found[-1] else setting["loss.scale"] / 100)
+        return fmean(found[-20:])
+
+    assert lost(WORST) < 0.5
+    assert lost(None) > 0.8
 
 
 @pytest.mark.parametrize("first", [FIRST, {"loss.margin": 0.5, "loss.scale": 10.0}, {"loss.margin": 0.0, "loss.scale": 1.0}])

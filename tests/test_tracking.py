@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from stores import CLASSES, PER_CLASS, tags, write_study
+from trainables_helpers import SPLIT, final
 
 from analysis.tracking import StudyRows, Tracker, TrackingError, delete_study, open_store, read_study, redact, studies
+from trainables.contract import Leaves
+from trainables.metrics.retrieval import METRICS, POOLED
+from trainables.worker import Worker
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +125,26 @@ def test_more_metrics_than_mlflow_takes_at_once_are_all_written(store: str, tmp_
     tracker.log_points(key, [("select/map_at_r", 0.5, epoch, epoch) for epoch in range(1, 2501)])
     curves = read_study(store, "many").curves
     assert (curves["metric"] == "select/map_at_r").sum() == 2500
+
+
+def test_mlflow_takes_every_metric_that_a_trial_can_have(store: str, tmp_path: Path) -> None:
+    names = [name.replace("_at_K", "_at_10") for name in METRICS]
+    spec = final("margin", epochs=1, metrics=(*names, *(f"{POOLED}{name}" for name in names)), select_metric="map_at_r")
+    halves = (SPLIT, replace(SPLIT, train=SPLIT.train[::2]))
+    worker = Worker()
+    worker.begin(replace(spec, splits=halves, leaves=Leaves(last=True, embeddings=False)))
+    told: dict[str, float] = {}
+    while "chosen_epoch" not in told:
+        told = worker.step()["metrics"]
+    tracker = Tracker(store, "all-metrics", artifacts=tmp_path)
+    tracker.start_cell("c", params={}, tags={"cell": "c"}, files={})
+    more = tags("margin", "two", "selected-on-validation") | {"trial": "t", "phase": "final", "seed": 1}
+    tracker.start_trial("t", cell="c", name="t", params={}, tags=more, files={})
+    tracker.log("t", told, step=1)
+    tracker.end("t", "FAILED")  # as it leaves no queries here
+    (read,) = read_study(store, "all-metrics").trials.to_dict("records")
+    assert {"test/recall_at_10", "last/nmi", "concatenated/f1", "fold1/select/pooled_map_at_r", "train/tuple_share"} <= told.keys()
+    assert {name: read[name] for name in told} == told
 
 
 def test_an_unusable_store_is_one_sentence_without_its_password() -> None:

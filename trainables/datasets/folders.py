@@ -76,6 +76,8 @@ def _walk(root: Path, below: str = "", above: tuple[str, ...] = ()) -> Iterator[
     for entry in entries:
         if entry.name.startswith("."):
             continue
+        if os.fsencode(entry.name) != entry.name.encode(errors="replace"):  # no table, page or terminal could show it
+            raise ValueError(f"Names of files and folders must be UTF-8, but {entry.name!a} in {root / below} is not; rename it.")
         if entry.is_dir():
             yield from _walk(root, f"{below}{entry.name}/", (*above, here))
         elif not entry.is_file() and _is_image(entry.name):

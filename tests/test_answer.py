@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from made import RATIO, Made, final, rows_of
 
 from analysis.answer import answer
-from analysis.tables import Number, Ranking, RankingRow
+from analysis.tables import Number, Ranking, RankingRow, rankings
 
 
 def ranked(*losses: str, worlds: dict[str, np.ndarray], default: dict[str, float] | None = None, untuned: tuple[str, ...] = ()) -> Ranking:
@@ -60,3 +61,11 @@ def test_the_answer_says_when_the_first_is_clear_and_what_peeking_would_have_sai
     assert said[1] == "Every loss beats raw pixels (30.0 %, untrained)."
     assert "would have put b first (60.0* %, best-on-test)" in said[2]
     assert "beyond chance for no loss" in said[2]
+
+
+def test_a_winner_whose_search_failed_is_known_by_its_own_final_trials():
+    made = [Made(loss, RATIO, "search", 0) for loss in ("triplet", "contrastive")]
+    made += [final("triplet", RATIO, "final", seed, tuned=False, more=1) for seed in (1, 2)]
+    made += [final("contrastive", RATIO, "final", seed) for seed in (1, 2)]
+    (ranking,) = rankings(rows_of(made))
+    assert answer(ranking, tuned=True)[0].startswith("After tuning, but with the published setting of triplet, triplet is first")

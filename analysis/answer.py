@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from analysis.readings import PUBLISHED
 from analysis.statistics import Floats, differences
 from analysis.tables import Number, Ranking, RankingRow
 
 
 def answer(ranking: Ranking | None, *, tuned: bool) -> list[str]:
-    """What the ranking says, and no more: who is first, who cannot be told apart from it, and whether baselines are beaten."""
+    """What the ranking says, and no more: who is first, who cannot be told apart from it, and whether baselines are beaten.
+
+    tuned: there was a search; a loss whose search chose nothing says so itself.
+    """
     if ranking is None:
         return ["No final trial has finished, so there is nothing to rank."]
     honest = [row for row in ranking.rows if row.rank]
@@ -25,7 +29,7 @@ def _first(honest: list[RankingRow], worlds: Mapping[str, Floats], *, tuned: boo
     number = best.validation["recall_at_1"]
     span = f"[{100 * number.low:.1f},\u00a0{100 * number.high:.1f}]"  # no line break inside
     score = f"a test Recall@1 of {number.percent()}\u00a0% {span} ({number.rule})"
-    how = "After fair tuning" if tuned else "Without a search and with epochs chosen on held-out classes"
+    how = _how(honest, tuned=tuned)
     if not others:
         return f"{how}, {best.loss}, the only loss here, has {score}."
     ahead = _ahead({row.loss: worlds[row.loss] for row in honest})
@@ -35,6 +39,15 @@ def _first(honest: list[RankingRow], worlds: Mapping[str, Floats], *, tuned: boo
     if near == others and len(others) > 1:
         return f"{how}, {best.loss} is first with {score}, but no other loss can be told apart from it: the order at the top may be chance."
     return f"{how}, {best.loss} is first with {score}; it cannot be told apart from {_listed(near)}."
+
+
+def _how(honest: list[RankingRow], *, tuned: bool) -> str:
+    published = [row.loss for row in honest if row.validation["recall_at_1"].setting == PUBLISHED]
+    if not tuned:
+        return "Without a search and with epochs chosen on held-out classes"
+    if len(published) == len(honest):
+        return "With published settings, because no search chose any, and with epochs chosen on held-out classes"
+    return f"After tuning, but with the published setting of {_listed(published)}" if published else "After fair tuning"
 
 
 def _against_baselines(ranking: Ranking, honest: list[RankingRow]) -> list[str]:

@@ -17,8 +17,8 @@ CHECKED = {
     "design": ("pooling", "weights", "freeze_bn", "precision"),
     "look": ("image_size", "cache_size", "center_crop", "crop", "crop_scale", "crop_ratio", "max_shift", "flip"),
     "training": (
-        "epochs", "batch_size", "images_per_class", "batches", "memory", "steps_per_epoch", "optimizer", "learning_rate",
-        "head_learning_rate", "momentum", "weight_decay", "lr_step", "lr_gamma", "warm_up", "clip_norm", "clip_value",
+        "epochs", "batch_size", "images_per_class", "batches", "memory", "mine_every", "steps_per_epoch", "optimizer", "learning_rate",
+        "head_learning_rate", "momentum", "weight_decay", "lr_step", "lr_gamma", "warm_up", "clip_norm", "clip_value", "select_metric",
     ),
 }  # fmt: skip
 SAID = "pooling, weights, batch norm, crop, optimiser, schedule, batches, epochs, search trials and seeds"

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from analysis.tracking import StudyRows, Tracker
+from analysis.tracking.write import Status
 
 CLASSES, PER_CLASS, SEEDS, EPOCHS = 6, 5, (1, 2), (1, 2, 3)
 PEEKS, HONEST, LAST = "best-on-test", "selected-on-validation", "last-epoch"
@@ -37,7 +39,7 @@ def share(*hits: int) -> float:
 
 @dataclass(frozen=True)
 class Made:
-    """One trial. queries: (fold, rule) -> hits of each class."""
+    """One trial. queries: (fold, rule) -> hits of each class; also: tags, left: metrics at its end, given: its trial.yaml."""
 
     loss: str
     protocol: str
@@ -48,6 +50,11 @@ class Made:
     folds: int = 1
     split: str = "one"
     where: tuple[str, str, int] = HERE
+    chosen: float | None = None
+    status: Status = "FINISHED"
+    also: dict[str, Any] = field(default_factory=dict)
+    left: dict[str, float] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
 
     @property
     def cell(self) -> str:
@@ -59,7 +66,9 @@ class Made:
 
     @property
     def margin(self) -> float:
-        """0.1 is published, and a search chose 0, the edge of its range."""
+        """0.1 is published, and a search chose 0, the edge of its range, if nothing else is said."""
+        if self.chosen is not None:
+            return self.chosen
         return 0.0 if self.tuned and self.key[-8:] != "search-0" else 0.1
 
     def tags(self) -> dict[str, Any]:
@@ -73,7 +82,7 @@ class Made:
             "seed": 0 if searching else self.number,
         }
         about |= {"tuned": self.tuned, "split": self.split, "folds": self.folds, "rule": rule, "peeks": peeks}
-        return {**place, "loss": self.loss, "protocol": self.protocol, "cell": self.cell, "label": self.loss, **about}
+        return {**place, "loss": self.loss, "protocol": self.protocol, "cell": self.cell, "label": self.loss, **about, **self.also}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for (fold, rule), hits in self.queries.items():
@@ -85,7 +94,15 @@ class Made:
     def metrics(self, epoch: int) -> dict[str, float]:
         """A refit scores no select classes."""
         score = {} if self.role == "refit" else {"select/recall_at_1": 0.1 * epoch}
-        return {"select/best": 0.1 * epoch, "seconds": 1.0, **score}
+        return {"select/best": 0.1 * epoch, "seconds": 1.0, "train/loss": 1 / epoch, **score}
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return self.given or spec(self.protocol)
+
+    @property
+    def outcome(self) -> str:
+        return self.status.lower()
 
 
 def final(loss: str, protocol: str, role: str, seed: int, **changes: Any) -> Made:
@@ -124,8 +141,7 @@ def more() -> StudyRows:
     trials = rows.trials.drop(columns=["setting", "select/best"]).join(pd.DataFrame(extra))
     setting = trials["setting"].where(trials["setting"].notna(), rows.trials["setting"])
     trials = trials.assign(setting=setting, **{"select/best": trials["select/best"].fillna(0.3)})
-    descent = [{"run_id": one.key, "metric": "train/loss", "epoch": epoch, "value": 1 / epoch} for one, epoch in product(made, EPOCHS)]
-    return replace(rows, name="more", trials=trials, curves=pd.concat([rows.curves, pd.DataFrame(descent)], ignore_index=True))
+    return replace(rows, name="more", trials=trials)
 
 
 # Of every final trial, at its chosen epoch and at its last.
@@ -147,8 +163,8 @@ def _searched(number: int) -> dict[str, Any]:
 
 def rows_of(made: list[Made]) -> StudyRows:
     trials = [
-        {**one.tags(), "run_id": one.key, "status": "FINISHED", "start": i, "end": i + 1, "role": one.role, "outcome": "finished"}
-        | {"setting": {"margin": one.margin}, "chosen_epoch": 1.5 if one.folds > 1 else 2.0, "select/best": 0.3}
+        {**one.tags(), "run_id": one.key, "status": one.status, "start": i, "end": i + 1, "role": one.role, "outcome": one.outcome}
+        | {"setting": {"margin": one.margin}, "chosen_epoch": 1.5 if one.folds > 1 else 2.0, "select/best": 0.3, **one.left}
         for i, one in enumerate(made)
     ]
     curves = [
@@ -157,7 +173,7 @@ def rows_of(made: list[Made]) -> StudyRows:
         for name, value in one.metrics(epoch).items()
     ]
     queries = [{**row, "run_id": one.key} for one in made for row in one.rows()]
-    specs = {str(one.tags()["cell"]): spec(one.protocol) for one in made}
+    specs = {one.cell: one.spec for one in made}
     return StudyRows("made", pd.DataFrame(trials), pd.DataFrame(curves), pd.DataFrame(queries), specs)
 
 
@@ -202,25 +218,26 @@ def partly_failed(rows: StudyRows | None = None) -> StudyRows:
     return StudyRows("failed", trials, curves, queries, rows.specs)
 
 
-def store(folder: Path, made: list[Made]) -> str:
+def store(folder: Path, made: list[Made], name: str = "made") -> str:
     """The same study written as a real one is; the store's address."""
     uri = f"sqlite:///{folder / 'mlflow.db'}"
-    tracker = Tracker(uri, "made", artifacts=folder / "artifacts")
+    tracker = Tracker(uri, name, artifacts=folder / "artifacts")
     cells = {str(one.tags()["cell"]): one.tags() for one in made}
     for cell, tags in cells.items():
         tracker.start_cell(cell, params={}, tags=tags, files={})
     for one in made:
         tags = one.tags()
-        params = {"loss.margin": one.margin}
-        tracker.start_trial(one.key, cell=str(tags["cell"]), name=one.key, params=params, tags=tags, files={})
+        params, files = {"loss.margin": one.margin}, {"trial.yaml": yaml.safe_dump(one.spec)}
+        tracker.start_trial(one.key, cell=str(tags["cell"]), name=one.key, params=params, tags=tags, files=files)
         for epoch in EPOCHS:
             tracker.log(one.key, one.metrics(epoch), step=epoch)
-        tracker.end(one.key, "FINISHED", tags={"outcome": "finished"}, files=[_file(folder, one)] if one.queries else [])
+        tracker.log(one.key, one.left, step=EPOCHS[-1])
+        tracker.end(one.key, one.status, tags={"outcome": one.outcome}, files=[_file(folder / name, one)] if one.queries else [])
     return uri
 
 
 def _file(folder: Path, one: Made) -> Path:
-    target = folder / "made" / one.key.replace("/", "-")
+    target = folder / "left" / one.key.replace("/", "-")
     target.mkdir(parents=True)
     with (target / "queries.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, ["fold", "rule", "image", "class", "recall_at_1", "map_at_r"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
-from made import FOLDS, RATIO, empty, everything, final, partly_failed, rows_of, share, spec
+from made import FOLDS, RATIO, Made, empty, everything, final, partly_failed, rows_of, share, spec, store
 
 from analysis.fairness import fairness
 from analysis.tables.beside import with_published
@@ -14,7 +16,7 @@ from analysis.tables.catalogue import Study, make_table
 from analysis.tables.compare import compare
 from analysis.tables.table import Cell, Column, measured, table
 from analysis.tables.writers import as_text
-from analysis.tracking import StudyRows
+from analysis.tracking import StudyRows, read_study
 
 
 def small(more: int = 0, name: str = "made") -> StudyRows:
@@ -52,6 +54,51 @@ def test_other_test_classes_leave_no_interval() -> None:
     found = compare(small(), other)
     assert all(row["difference_recall_at_1"].low is None for row in found.rows)
     assert "not the same" in found.notes[0]
+
+
+def written(folder: Path, **changes: dict[str, Any]) -> list[StudyRows]:
+    """Studies by name in a real store, each with these changes to its two final trials."""
+    for name, change in changes.items():
+        uri = store(folder, [final("triplet", RATIO, "final", seed, **{"split": "one"} | change) for seed in (1, 2)], name)
+    return [read_study(uri, name) for name in changes]
+
+
+def trained(**values: object) -> dict[str, Any]:
+    return {"given": spec(RATIO) | {"training": {**spec(RATIO)["training"], **values}}}
+
+
+DIFFERENT = {
+    "loss margin 0.1 and 0.9": ({"tuned": False, "chosen": 0.1}, {"tuned": False, "chosen": 0.9}),
+    "tuned True and False": ({}, {"tuned": False, "chosen": 0.0}),
+    "split one and other": ({}, {"split": "other"}),
+    "select metric map_at_r and recall_at_1": (trained(select_metric="map_at_r"), trained(select_metric="recall_at_1")),
+    "mine every 1 and 2": (trained(mine_every=1), trained(mine_every=2)),
+}
+
+
+@pytest.mark.parametrize("told", DIFFERENT)
+def test_studies_that_were_not_trained_alike_are_never_said_to_be(told: str, tmp_path: Path) -> None:
+    first, second = DIFFERENT[told]
+    assert compare(*written(tmp_path, old=first, new=second)).above == (f"Fairness check: not equal, in old and new: {told}.",)
+
+
+def test_what_a_search_chose_is_its_own_affair_and_what_it_held_is_not() -> None:
+    def study(chosen: float, *tried: float) -> StudyRows:
+        search = [Made("triplet", RATIO, "search", number, chosen=margin) for number, margin in enumerate(tried)]
+        return rows_of([*search, *(final("triplet", RATIO, "final", seed, chosen=chosen) for seed in (1, 2))])
+
+    assert "trained alike" in compare(study(0.2, 0.1, 0.2), study(0.3, 0.1, 0.3)).above[0]
+    assert "loss margin 0.1 and 0.9" in compare(study(0.1, 0.1, 0.1), study(0.9, 0.9, 0.9)).above[0]
+
+
+def test_classes_of_other_images_are_not_the_same_though_their_numbers_are(tmp_path: Path) -> None:
+    one, same, other = written(tmp_path, one={"also": {"data": "a"}}, same={"also": {"data": "a"}}, other={"also": {"data": "b"}})
+    (paired,), (apart,) = compare(one, same).rows, compare(one, other).rows
+    assert paired["difference_recall_at_1"].low is not None
+    assert apart["difference_recall_at_1"].low is None
+    assert compare(one, same).notes == ()
+    assert "data or test classes are not the same" in compare(one, other).notes[0]
+    assert "data a and b" in compare(one, other).above[0]
 
 
 def with_birds(study: StudyRows) -> StudyRows:

@@ -9,7 +9,8 @@ from statistics import stdev
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, more, rows_of, share
+import yaml
+from made import FOLDS, HONEST, LAST, MEASURED, PEEKS, RATIO, Made, everything, final, more, rows_of, share, spec, store
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.effects import effects
@@ -18,7 +19,7 @@ from analysis.tables.retrieval import doubted
 from analysis.tables.scores import frame
 from analysis.tables.table import Cell, Table
 from analysis.tables.tournament import tournament
-from analysis.tracking import StudyRows
+from analysis.tracking import StudyRows, open_store, read_study
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,16 @@ def test_folds_are_told_one_by_one_with_their_own_validation_score() -> None:
     assert every["deviation"] == pytest.approx(stdev([share(1), share(2)]))
 
 
+def test_with_a_split_for_every_seed_no_fold_is_averaged_with_another_of_other_classes(tmp_path: Path) -> None:
+    folds = {"chosen_epoch": 2.0, "fold0/chosen_epoch": 2.0, "fold1/chosen_epoch": 2.0}
+    made = [final("triplet", FOLDS, "final", seed, split=f"of seed {seed}", left=folds) for seed in (1, 2)]
+    table = make_table("cross_validation", Study(read_study(store(tmp_path, made), "made")))
+    found = {str(row["fold"]): value(row["test"]) for row in table.rows}
+    hits = {"seed 1, fold 0": 7, "seed 1, fold 1": 13, "seed 2, fold 0": 6, "seed 2, fold 1": 12}  # of 30; seed 1 hits once more
+    assert found == pytest.approx({fold: count / 30 for fold, count in hits.items()} | {"all": 38 / 120})
+    assert table.rows[-1]["deviation"] == pytest.approx(stdev(count / 30 for count in hits.values()))
+
+
 def test_split_ratio_counts_classes_and_reads_validation_at_the_chosen_epoch(study: Study) -> None:
     row = one(make_table("split_ratio", study), loss="triplet")
     assert (row["train_classes"], row["validation_classes"]) == (18, 2)
@@ -134,6 +145,14 @@ def test_hyperparameters_have_sources_start_found_and_edge(study: Study) -> None
     assert row["edge"] == "the best may lie outside"
     peeked = one(make_table("hyperparameters", study), loss="contrastive", protocol="default")
     assert (peeked["start"], peeked["found"]) == ("0.1", Cell(0.0, peeks=True))
+
+
+def test_where_no_search_trial_had_a_score_nothing_was_found_and_no_edge_was_chosen(tmp_path: Path) -> None:
+    """The published 0 would lie at the edge of what was tried."""
+    made = [Made("contrastive", RATIO, "search", number, chosen=0.1 * number, status="FAILED") for number in (0, 1)]
+    made += [final("contrastive", RATIO, "final", seed, tuned=False, chosen=0.0) for seed in (1, 2)]
+    row = one(make_table("hyperparameters", Study(read_study(store(tmp_path, made), "made"))), loss="contrastive")
+    assert (row["start"], row["found"], row["edge"]) == ("0", None, "no search trial had a score: nothing was chosen")
 
 
 def test_the_difference_of_the_setups_is_signed_and_marked(study: Study) -> None:
@@ -169,6 +188,12 @@ def test_the_triplet_report_has_the_train_loss_of_the_epoch_that_its_row_is_abou
     }
     plain = make_table("triplet_report", Study(replace(rows, trials=trials.assign(tuned=False), curves=curves)))
     assert not one(plain, protocol="default", rule=LAST)["triplet_accuracy"].peeks  # type: ignore[attr-defined]
+
+
+def test_the_train_loss_of_a_real_study_is_read_back(tmp_path: Path) -> None:
+    made = [final("triplet", RATIO, "final", seed, left={"chosen_epoch": 2.0, **MEASURED}) for seed in (1, 2)]
+    table = make_table("triplet_report", Study(read_study(store(tmp_path, made), "made")))
+    assert {row["rule"]: row["train_loss"] for row in table.rows} == pytest.approx({HONEST: 1 / 2, LAST: 1 / 3})
 
 
 def test_improvement_is_over_the_variant_that_is_there_and_says_which() -> None:
@@ -282,6 +307,16 @@ def test_compute_adds_up(study: Study) -> None:
     assert every["epochs"] == 3 * len(study.rows.trials)
 
 
+def test_hours_are_those_of_epochs_and_not_the_time_that_a_study_lay_still(tmp_path: Path) -> None:
+    """Three epochs of a second each, however long ago they began."""
+    rows = read_study(store(tmp_path, [final("triplet", RATIO, "final", 1), Made("triplet", RATIO, "search", 0)]), "made")
+    still = replace(rows, trials=rows.trials.assign(start=rows.trials["start"] - 86_400_000))
+    for study in (rows, still):
+        table = make_table("compute", Study(study))
+        assert [row["hours"] for row in table.rows] == pytest.approx([3 / 3600, 3 / 3600, 6 / 3600])
+    assert "lay still" in table.notes[0]
+
+
 def test_transfer_appears_once_an_audit_has_scored_the_checkpoints_at_their_chosen_epochs(study: Study) -> None:
     """By its chosen epoch the first trial validates best, by its last one the second would."""
     rows = study.rows
@@ -303,6 +338,7 @@ def test_train_recall_comes_from_the_kept_embeddings_of_train_classes(tmp_path: 
     np.savez(
         tmp_path / "embeddings.npz", **{"0/image": np.arange(5), "0/class": np.array([0, 0, 1, 1, 25]), "0/embedding": fc, "0/pooled": gap}
     )
+    (tmp_path / "trial.yaml").write_text(yaml.safe_dump(spec("default")))
     rows = rows_of([final("triplet", "default", "final", 1)])
     queries = rows.queries[rows.queries["rule"] == PEEKS].assign(pooled_recall_at_1=0.5)
     fetched: list[str] = []
@@ -319,4 +355,18 @@ def test_train_recall_comes_from_the_kept_embeddings_of_train_classes(tmp_path: 
     test = row["fc_test"]
     assert isinstance(test, Cell)
     assert test.low < test.value < test.high
-    assert fetched == ["triplet/default/final-1"]
+    assert set(fetched) == {"triplet/default/final-1"}
+
+
+def test_with_a_split_for_every_seed_train_recall_is_of_the_classes_that_each_was_trained_on(tmp_path: Path) -> None:
+    """Classes 0 and 1 lie apart, 2 and 3 on each other; the first seed is trained on those, the second on these."""
+    splits = {1: {"train": [0, 1], "select": [2, 3], "test": [4]}, 2: {"train": [2, 3], "select": [0, 1], "test": [4]}}
+    made = [final("triplet", RATIO, "final", seed, given={**spec(RATIO), "splits": [split]}) for seed, split in splits.items()]
+    uri = store(tmp_path, made)
+    vectors = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [1, 0], [0.8, 0.6], [1, 0.01], [0.8, 0.61]], dtype=np.float16)
+    arrays = {"image": np.arange(8), "class": np.repeat(np.arange(4), 2), "embedding": vectors, "pooled": vectors}
+    np.savez(tmp_path / "embeddings.npz", **{f"0/{name}": array for name, array in arrays.items()})
+    for run in read_study(uri, "made").trials["run_id"]:
+        open_store(uri).log_artifact(run, str(tmp_path / "embeddings.npz"))
+    row = one(make_table("generalisation", Study(read_study(uri, "made"))), loss="triplet")
+    assert value(row["fc_train"]) == pytest.approx(0.5)  # all of the first seed's, none of the second's

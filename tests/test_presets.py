@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from search_spaces import LOSSES
+from search_spaces.experiments import GENERALIZATION_OURS, GENERALIZATION_TRAINING
 from study.config import StudyConfig, make
 from study.planning import plan_cells, totals
 from study.presets import PRESETS, SMOKE, quickstart, shrink
@@ -209,6 +210,13 @@ def test_generalization_keeps_what_train_recall_needs_and_measures_both_layers()
     assert config.keep_embeddings == "all"
     assert {"recall_at_1", "pooled_recall_at_1"} <= set(config.metrics)
     assert config.look("cub200", "resnet18").image_size == 256
+
+
+def test_the_crop_of_generalization_is_marked_as_ours_where_the_setup_is_shown() -> None:
+    """The paper squeezes training images into a square, we cut one out."""
+    assert {"cache_size", "center_crop"} <= GENERALIZATION_OURS.keys() - GENERALIZATION_TRAINING.keys()
+    told = " ".join((PRESETS["generalization"].__doc__ or "").split())
+    assert "the middle square of an image, its shorter side at 256 pixels: the paper re-sizes training images to 256 by 256" in told
 
 
 def test_smoke_replaces_every_place_where_a_study_may_name_its_own_data() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+
+import pandas as pd
 
 from analysis.fairness import ledger
 from analysis.places import AXES, places
@@ -17,6 +19,8 @@ from analysis.tables.ranking import METRICS
 from analysis.tables.scores import SETUPS
 from analysis.tables.table import PLACE, Cell, Column, Table, measured, table
 from analysis.tracking import StudyRows
+from search_spaces import text
+from search_spaces.training import TRAINED
 from trainables.contract import UNTRAINED
 
 Key = tuple[str, str, int, str, str, str]  # dataset, backbone, embedding size, protocol, loss, setup
@@ -24,13 +28,15 @@ FIRST, SECOND = "1 ", "2 "  # before what belongs to either study, so that both 
 
 
 def compare(one: StudyRows, other: StudyRows) -> Table:
-    """Row by row, each in resampled worlds that both studies share, so that the difference is paired; that needs the same test classes."""
+    """Row by row, each in resampled worlds that both studies share, so that the difference is paired; that needs the same images."""
     protocols = _protocols(one, other)
     (first, parts), (second, more) = _read(one, FIRST, protocols), _read(other, SECOND, protocols)
     keys = sorted({**first, **second}, key=lambda key: (key[:4], SETUPS[key[5]], key[4]))
-    rows = [_row(key, *_draw(first.get(key), second.get(key), parts | more)) for key in keys]
+    data = [_data(rows) for rows in (one, other)]
+    same = {key: data[0].get(key[0]) == data[1].get(key[0]) for key in keys}
+    rows = [_row(key, *_draw(first.get(key), second.get(key), parts | more, same_data=same[key])) for key in keys]
     lone = any(isinstance(gap := row["difference_recall_at_1"], Cell) and gap.low is None for row in rows)
-    notes = ["Where the two studies' test classes are not the same, a difference has no interval."] if lone else []
+    notes = ["Where the two studies' data or test classes are not the same, a difference has no interval."] if lone else []
     names = _names(one, other)
     title = f"{names[0]} and {names[1]}, test classes, in percent"
     return table("compare", title, _columns(names), rows, above=unequal(one, other, protocols) if rows else [], notes=notes)
@@ -48,9 +54,9 @@ def _names(one: StudyRows, other: StudyRows) -> tuple[str, str]:
     return (one.name, other.name) if one.name != other.name else ("first", "second")
 
 
-def _draw(one: Reading | None, other: Reading | None, parts: Parts) -> tuple[Drawn | None, Drawn | None, bool]:
+def _draw(one: Reading | None, other: Reading | None, parts: Parts, *, same_data: bool) -> tuple[Drawn | None, Drawn | None, bool]:
     """Both in the same worlds where both have the same test classes, which is told last; else each in its own."""
-    if one and other and _classes(one, parts) == _classes(other, parts):
+    if one and other and same_data and _classes(one, parts) == _classes(other, parts):
         first, second = draw([one, other], parts, METRICS)
         return first, second, True
     alone = [draw([reading], parts, METRICS)[0] if reading else None for reading in (one, other)]
@@ -59,6 +65,13 @@ def _draw(one: Reading | None, other: Reading | None, parts: Parts) -> tuple[Dra
 
 def _classes(reading: Reading, parts: Parts) -> set[Any]:
     return {label for run in reading.runs for label in parts[run, reading.rule, reading.joined]["class"].unique()}
+
+
+def _data(rows: StudyRows) -> dict[str, set[str]]:
+    """By dataset the fingerprint of its images: classes of other images may have the same numbers."""
+    if "data" not in rows.trials:
+        return {}
+    return {str(dataset): set(tags) for dataset, tags in rows.trials.dropna(subset=["data"]).groupby("dataset")["data"]}
 
 
 def _protocols(one: StudyRows, other: StudyRows) -> dict[str, str]:
@@ -123,5 +136,20 @@ def _given(rows: StudyRows, protocols: Mapping[str, str]) -> dict[tuple[Any, ...
         protocol, loss = str(about["protocol"]), str(about["loss"])
         given = {"protocol": protocol, **{what: values[loss] for what, values in ledger(rows, trials).items()}}
         given |= {"data": str(trials["data"].iloc[0])} if "data" in trials else {}
+        given |= dict(_chosen(trials))
         found[*(about[axis] for axis in AXES), protocols.get(protocol, protocol), loss] = given
     return found
+
+
+def _chosen(trials: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Of final trials: who chose their setting, the values that no search chose, and their split; older studies tell neither."""
+    own = trials[trials["role"] == "final"]
+    if own.empty or not {"tuned", "split"} <= set(own):
+        return
+    tried = [dict(setting) for setting in trials.loc[trials["role"] == "search", "setting"]]
+    last = own.iloc[-1]  # made again after a search had grown: the last
+    yield "tuned", str(last["tuned"])
+    for name, value in last["setting"].items():
+        varied = last["tuned"] and len({setting.get(name) for setting in tried}) > 1
+        yield name.removeprefix(TRAINED) if name.startswith(TRAINED) else f"loss_{name}", "searched" if varied else text(value)
+    yield "split", " ".join(sorted(set(own["split"])))

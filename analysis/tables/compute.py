@@ -16,28 +16,29 @@ COLUMNS = [
     Column("role"),
     Column("trials", form="count"),
     Column("epochs", form="count"),
-    Column("hours", "slot hours", "number", 2),
+    Column("hours", "hours of epochs", "number", 2),
     Column("stopped_early", form="count"),
     Column("diverged", form="count"),
     Column("out_of_memory", form="count"),
     Column("failed", form="count"),
     Column("unfinished", form="count"),
 ]
+NOTE = "Hours: what epochs took in their slots; not in them: starting trials, reading test classes, and while a study lay still."
 ENDS = ("stopped early", "diverged", "out of memory", "failed", "unfinished")
 
 
 def compute(rows: StudyRows) -> Table:
     if rows.trials.empty:
         return table("compute", "Compute spent", COLUMNS, [])
-    epochs = rows.curves[rows.curves["metric"] == "seconds"].groupby("run_id")["epoch"].nunique()
+    epochs = rows.curves[rows.curves["metric"] == "seconds"].groupby("run_id")
     spent = rows.trials.assign(
-        epochs=rows.trials["run_id"].map(epochs).fillna(0),
-        hours=(rows.trials["end"] - rows.trials["start"]).astype(float).fillna(0) / 3_600_000,
+        epochs=rows.trials["run_id"].map(epochs["epoch"].nunique()).fillna(0),
+        hours=rows.trials["run_id"].map(epochs["value"].sum()).fillna(0) / 3600,
         ended=[ended(trial) for trial in records(rows.trials)],
         role=rows.trials["role"].where(rows.trials["rule"] != UNTRAINED, "baseline"),
     )
     lines = [_line(str(loss), str(role), part) for (loss, role), part in spent.groupby(["loss", "role"], sort=False)]
-    return table("compute", "Compute spent", COLUMNS, [*lines, _line("all", "all", spent)])
+    return table("compute", "Compute spent", COLUMNS, [*lines, _line("all", "all", spent)], notes=[NOTE])
 
 
 def ended(trial: dict[str, Any]) -> str:

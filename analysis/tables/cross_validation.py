@@ -45,7 +45,7 @@ def _cells(line: dict[str, Any], peeks: bool) -> dict[str, Any]:
 
 
 def folds_of(rows: StudyRows, metric: str = "recall_at_1") -> pd.DataFrame:
-    """Of every loss's own final trials with several folds, the mean over seeds: fold i has the same classes in all of them."""
+    """Of every loss's own final trials with several folds, the mean over seeds; where each seed has a split of its own, fold by fold."""
     finals = rows.finals
     if finals.empty or rows.queries.empty:
         return pd.DataFrame(columns=COLUMNS)
@@ -53,7 +53,9 @@ def folds_of(rows: StudyRows, metric: str = "recall_at_1") -> pd.DataFrame:
     read = rows.queries[rows.queries["fold"] != CONCATENATED].merge(mine[["run_id", "rule"]], on=["run_id", "rule"])
     test = read.groupby(["run_id", "fold"])[metric].mean().rename("test").reset_index()
     test["validation"] = _chosen(rows, mine, test, metric)
-    joined = test.merge(mine[["run_id", *KEYS]], on="run_id")
+    joined = test.merge(mine[["run_id", "seed", *KEYS]].assign(split=mine.get("split", "")), on="run_id")
+    own = joined.groupby(KEYS)["split"].transform("nunique") > 1  # fold i has other classes in every seed
+    joined["fold"] = joined["fold"].where(~own, "seed " + joined["seed"].astype(str) + ", fold " + joined["fold"])
     return joined.groupby([*KEYS, "fold"], sort=False)[["validation", "test"]].mean().reset_index()[COLUMNS]
 
 

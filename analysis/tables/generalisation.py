@@ -60,11 +60,12 @@ def recalls_of(rows: StudyRows, found: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _train(rows: StudyRows, trials: pd.DataFrame) -> dict[str, float]:
+    """Each trial on its own train classes: with resplit every seed has others."""
     found = {}
-    spec = rows.specs.get(str(trials["cell"].iloc[0]))
-    kept = [path for run in trials["run_id"] if spec and (path := rows.fetch(str(run), EMBEDDINGS))]
+    kept = {run: path for run in map(str, trials["run_id"]) if (path := rows.fetch(run, EMBEDDINGS))}
+    train = {run: [split["train"] for split in rows.spec(run).get("splits", [])] for run in kept}
     for name, feature in FEATURES.items():
-        values = [value for path in kept for value in train_recalls(path, feature, [split["train"] for split in (spec or {})["splits"]])]
+        values = [value for run, path in kept.items() for value in train_recalls(path, feature, train[run])]
         if values:
             found[f"{name}_train"] = float(np.mean(values))
     return found

@@ -25,6 +25,7 @@ COLUMNS = [
     Column("range", "searched range"),
     Column("edge", "warning"),
 ]
+NOTHING = "no search trial had a score: nothing was chosen"
 
 
 def hyperparameters(lines: list[dict[str, Any]]) -> Table:
@@ -45,9 +46,11 @@ def _of_cell(cell: pd.DataFrame) -> list[dict[str, Any]]:
     place = {column.name: cell[column.name].iloc[0] for column in PLACE} | {"loss": cell["loss"].iloc[0]}
     first: dict[str, Value] = next(iter(tried.loc[tried["trial"] == PUBLISHED, "setting"]), {})
     chosen: dict[str, Value] = final["setting"].iloc[-1] if len(final) else {}  # made again after a search had grown: the last
+    nothing = "tuned" in final and bool(final["tuned"].iloc[-1:].eq(False).any())
     settings, peeks = tried["setting"].to_list(), bool(cell["peeks"].iloc[0])
-    found = {name: (first.get(name), chosen.get(name)) for name in {**first, **chosen}}
-    return [place | _line(str(place["loss"]), name, settings, start=start, chosen=own, peeks=peeks) for name, (start, own) in found.items()]
+    found = {name: (first.get(name), None if nothing else chosen.get(name)) for name in {**first, **chosen}}
+    lines = [_line(str(place["loss"]), name, settings, start=start, chosen=own, peeks=peeks) for name, (start, own) in found.items()]
+    return [place | line | ({"edge": NOTHING} if nothing else {}) for line in lines]
 
 
 def _line(loss: str, name: str, settings: Settings, *, start: Value | None, chosen: Value | None, peeks: bool) -> dict[str, Any]:

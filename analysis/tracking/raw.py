@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 CURVES = ("select/", "seconds")  # metrics whose every epoch is read back, of every trial
-FOLD_CURVES = "fold"  # of final trials too: fold3/select/recall_at_1
+FINAL_CURVES = ("fold", "train/loss")  # of final trials only: fold3/select/recall_at_1
 AT_ONCE, POINTS = 100, 25_000  # runs of one call to a server, and points of its answer: MLflow's own limits
 
 
@@ -93,24 +93,26 @@ def _points(connection: sa.Connection, mine: sa.Select[Any], trials: list[RawRun
 
     points = _table("metrics", "run_uuid", "key", "step", "value", "timestamp")
     is_nan = sa.column("is_nan", sa.Boolean())
-    finals = [run.run_id for run in trials if run.tags.get("phase") == "final"]
+    tags = _table("tags", "run_uuid", "key", "value")
+    finals = sa.select(tags.c.run_uuid).where(tags.c.key == "phase", tags.c.value == "final", tags.c.run_uuid.in_(mine))
     everyone = [run.run_id for run in trials]
     parts = []
     for name in _names(trials):
         value = sa.case((is_nan, sa.null()), else_=points.c.value)
-        query = sa.select(points.c.run_uuid, points.c.step, value).where(points.c.key == name, points.c.run_uuid.in_(mine))
+        whose = points.c.run_uuid.in_(finals if name.startswith(FINAL_CURVES) else mine)
+        query = sa.select(points.c.run_uuid, points.c.step, value).where(points.c.key == name, whose)
         result = connection.execute(query.order_by(points.c.timestamp))
         assert result.cursor, "a select has rows"
-        parts.append(_curve(name, result.cursor.fetchall(), finals if name.startswith(FOLD_CURVES) else everyone))
+        parts.append(_curve(name, result.cursor.fetchall(), everyone))
         result.close()
     return _together(parts)
 
 
 def _names(trials: Iterable[RawRun]) -> list[str]:
-    """Curves of all trials, and of final ones those of their folds."""
+    """Curves of all trials, and of final ones their train loss and those of their folds."""
     every = dict.fromkeys(name for run in trials for name in run.metrics)
-    folds = {name for run in trials if run.tags.get("phase") == "final" for name in run.metrics if name.startswith(FOLD_CURVES)}
-    return [name for name in every if name.startswith(CURVES) or (name in folds and "/select/" in name)]
+    finals = {name for run in trials if run.tags.get("phase") == "final" for name in run.metrics if name.startswith(FINAL_CURVES)}
+    return [name for name in every if name.startswith(CURVES) or (name in finals and "chosen_epoch" not in name)]
 
 
 def _curve(name: str, rows: Sequence[tuple[str, int, float | None]], wanted: list[str]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pandas as pd
 import yaml
 
 from analysis.tracking.raw import RawRun, read_raw
-from analysis.tracking.rows import StudyRows
+from analysis.tracking.rows import LOADER, SPEC, StudyRows
 from analysis.tracking.store import TrackingError, local, open_store, redact
 from search_spaces import Value
 from search_spaces.training import TRAINED
@@ -19,7 +19,7 @@ from search_spaces.training import TRAINED
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-QUERIES, SPEC = "queries.csv", "trial.yaml"
+QUERIES = "queries.csv"
 SETTINGS = ("loss.", TRAINED)  # params with these prefixes are the trial's setting; loss. goes without saying
 
 Fetch = Callable[[str, str], Path | None]
@@ -82,7 +82,7 @@ def _specs(fetch: Fetch, runs: list[RawRun]) -> dict[str, dict[str, Any]]:
     order = ("final-", "search-", "published-", "refit-", "published_refit-")
     for run in sorted(runs, key=lambda run: next((i for i, role in enumerate(order) if run.tags["trial"].startswith(role)), len(order))):
         if run.tags["cell"] not in found and (file := fetch(run.run_id, SPEC)):
-            found[run.tags["cell"]] = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            found[run.tags["cell"]] = yaml.load(file.read_text(), Loader=LOADER)
     return found
 
 

@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
+
+SPEC = "trial.yaml"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # class lists are long
 
 
 def _nothing(run_id: str, name: str) -> Path | None:
@@ -28,6 +32,11 @@ class StudyRows:
     queries: pd.DataFrame
     specs: Mapping[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     fetch: Callable[[str, str], Path | None] = field(default=_nothing, repr=False)
+
+    def spec(self, run_id: str) -> dict[str, Any]:
+        """What this trial was given; empty if it left none."""
+        file = self.fetch(run_id, SPEC)
+        return yaml.load(file.read_text(), Loader=LOADER) if file else {}
 
     @property
     def finals(self) -> pd.DataFrame:

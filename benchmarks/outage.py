@@ -136,7 +136,8 @@ def run(config: StudyConfig, server: Server, befalls: Callable[[Server, Progress
     progress = Progress(config)
     thread = threading.Thread(target=befalls, args=(server, progress), daemon=True)
     thread.start()
-    run_study(config, view=View(config, Console(quiet=True)))
+    if run_study(config, view=View(config, Console(quiet=True))).interrupted:
+        raise SystemExit("interrupted")
     thread.join()
     return progress.pace()
 

@@ -181,7 +181,7 @@ class Cells(Keys):
             leaves=Leaves(last=self.last_too, embeddings=phase == "final" and self._keeps_embeddings(seed)),
             setting=dict(setting),
             tuned=tuned,
-            code=shared_code(),
+            code=shared_code(cell.loss, cell.backbone),
         )
 
     def spec_again(self, given: Mapping[str, Any]) -> TrialSpec:

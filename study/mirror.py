@@ -33,7 +33,6 @@ PAUSE = 5.0  # seconds in which rows come together before they are written: MLfl
 PATIENCE = 30.0  # seconds that the end of a study waits for an MLflow that is away
 RETRY = 2.0  # seconds between two tries to reach it
 SILENCE = 30.0  # seconds of tries that fail before anyone is told
-SERVERS = ("http", "databricks")  # addresses of stores that have a place of their own for files
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml's, where it is
 
 Action = Callable[[], None]
@@ -233,7 +232,7 @@ class Mirror:
 
 def files_folder(config: StudyConfig) -> Path | None:
     """Of what the study's runs have; None: the store's server keeps it."""
-    served = (config.tracking_uri or "").startswith(SERVERS)
+    served = (config.tracking_uri or "").startswith("http")
     return None if served else Path(config.studies).absolute() / FILES / config.name
 
 

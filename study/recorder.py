@@ -15,10 +15,11 @@ from study.ledger import Ledger
 from study.live import View
 from study.search import Given
 from study.storage import Lost, drop_checkpoints, keep, leaves
-from trainables.contract import TrialSpec
+from trainables.contract import TrialSpec, WrongNode
 
 LOST = ("diverged", "out_of_memory")  # a row that says so is the last one
 NO_ROOM = re.compile("(No space left on device|Disk quota exceeded|Read-only file system)(?:: '([^']+)')?")
+WRONG_NODE = re.compile(f"{WrongNode.__name__}: (.+)")
 KEEPS = 2  # checkpoints of a trial: the last one may not be whole if the power goes
 
 
@@ -29,7 +30,7 @@ class Recorder(Callback):
         self.ledger, self.view = ledger, view
         self.last = dict(last)
         self.begun: set[str] = set()
-        self.no_room = ""  # what the disk said
+        self.no_room = ""  # what the disk said, or a node
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks; what is worth keeping stands in the ledger."""
@@ -78,7 +79,7 @@ class Recorder(Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         error = Path(trial.error_file).read_text() if trial.error_file else ""
-        if self.lacks_room(error):  # not the trial's fault: it goes on when there is room again
+        if self.lacks_room(error) or self._is_wrong_node(error):  # not the trial's fault: it goes on when that is mended
             return
         self._end(trial, TrialSpec.from_dict(trial.config["spec"]), "failed", trial.last_result or {}, error=" ".join(error.split())[-300:])
 
@@ -86,6 +87,11 @@ class Recorder(Callback):
         """Whether a disk was full or closed, and which: what Tune copies without a word on where goes into the study's folder."""
         if said := NO_ROOM.search(error):
             self.no_room = f"{said[1]}: {said[2] or self.ledger.path.parent}"
+        return bool(said)
+
+    def _is_wrong_node(self, error: str) -> bool:
+        if said := WRONG_NODE.search(error):
+            self.no_room = said[1].rstrip(".")
         return bool(said)
 
     def _end(self, trial: Trial, spec: TrialSpec, outcome: str, last: dict[str, Any], **more: Any) -> None:

@@ -20,7 +20,8 @@ from trainables.datasets.catalogue import index
 from trainables.versions import borrowed, file_digest
 
 GROWS = ("search_trials", "reproductions")  # what may be more than before
-ELSEWHERE = ("studies", "tracking_uri", "slots", "data_root")  # a study may be moved, and its images: they are known by what they are
+ELSEWHERE = ("studies", "tracking_uri", "slots")  # a study may be moved, and to a place with more room
+MOVED = ("data_root",)  # so may its images: they are known by what they are
 
 
 def identity(config: StudyConfig, code: Mapping[str, str]) -> dict[str, Any]:
@@ -37,13 +38,13 @@ def identity(config: StudyConfig, code: Mapping[str, str]) -> dict[str, Any]:
 
 def began_with(past: Sequence[Event], config: StudyConfig) -> StudyConfig:
     """The config of the first driver, in the place where the study is now."""
-    return make({**past[0]["config"], **{key: getattr(config, key) for key in ELSEWHERE}})
+    return make({**past[0]["config"], **{key: getattr(config, key) for key in ELSEWHERE + MOVED}})
 
 
 def check_same(past: Sequence[Event], now: Mapping[str, Any], *, new_code: bool = False) -> dict[str, int]:
     """What the study grows by. ValueError: it is another study, with the differences. new_code: other code is allowed."""
     before = {part: dict(past[0][part]) for part in now if part in past[0]}  # an earlier version told less
-    before["config"] = _whole(before["config"])
+    before["config"] = _whole(before["config"] | {key: now["config"][key] for key in MOVED})
     for event in past:
         before["config"] |= event.get("grows", {})
         before["code"] |= event.get("code", {})

@@ -19,7 +19,7 @@ from study.config import StudyConfig
 from study.preflight import PreflightError
 from trainables.contract import Crew
 
-PATIENCE = 45.0  # seconds for a cluster of fixed size to make room; none if it has too little even when nothing runs
+PATIENCE = 45.0  # seconds for a cluster of fixed size to make room
 NEWS = 30.0  # seconds between two lines of a study that waits for nodes
 FRESH = 2.0  # seconds for which a look at the cluster holds
 AHEAD = 64  # places that are asked for beyond those that are there, at most
@@ -52,12 +52,12 @@ class Room:
 
     def _count(self) -> int:
         fit = places((node["Resources"] for node in ray.nodes() if node["Alive"]), self.crew)
-        if self.grows:
-            self._ask(self._missing(fit, *self.load()))
-            fit += 1  # one more than there is room for: Tune asks for its place
         if not fit and not self._homeless:
             self.say(f"Waiting for a node: {_asked(self.crew)}, but {_there()}; the study goes on when there is room, or with --resume.")
         self._homeless = not fit
+        if self.grows:
+            self._ask(self._missing(fit, *self.load()))
+            fit += 1  # one more than there is room for: Tune asks for its place
         return min(self.limit or fit, fit)
 
     def _missing(self, fit: int, running: int, ready: int) -> int:

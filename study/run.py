@@ -51,7 +51,7 @@ class Finished:
     rankings: list[Ranking]
     page: Path | None
     signal: int = 0  # that interrupted it, if it was one
-    no_room: str = ""  # or what the disk said
+    no_room: str = ""  # or what the disk said, or a node
 
 
 def run_study(config: StudyConfig, *, resume: bool = False, new_code: bool = False, view: View | None = None) -> Finished:
@@ -127,6 +127,7 @@ class Drive:
 
     def _train(self, mirror: Mirror, recorder: Recorder) -> None:
         if self.past and self.searcher.over and not self.grows:  # all that is left is to write it down
+            replace_text(self.folder / "config.yaml", config_yaml(self.config))
             mirror.wait_until_ready()
             return
         room = self._ready(mirror)
@@ -154,6 +155,8 @@ class Drive:
             self.standing.finished = False
         else:
             self.ledger.note("study", **self.identity, total=self.total)
+            if self.ledger.failure:
+                raise self.ledger.failure
         take_up(self.folder, self.searcher, self.standing)
 
     def _ready(self, mirror: Mirror) -> Room:

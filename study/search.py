@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -254,10 +254,15 @@ class StudySearcher(Searcher):
     def replay(self, event: Mapping[str, Any]) -> Given:
         """Draw the trial that the ledger tells of. ValueError: this code would have drawn another one."""
         given = self._draw()
-        if given is None or given.event() != {key: event[key] for key in given.event()}:
+        drawn = {key: value for key, value in given.event().items() if key != "extended"} if given else {}
+        if given is None or drawn != {key: event[key] for key in drawn}:
             got = "nothing" if given is None else f"{given.key} with {dict(given.spec.setting)}"
             raise ValueError(
                 f"A study goes on with the code that began it, but where its ledger has {event['key']} with {event['setting']}, "
                 f"this code gives {got}; install the versions that the ledger's first line names."
             )
+        given = replace(given, extended=event["extended"])
+        for held in (self.running, *(cell.finishing for cell in self.cells.values())):
+            if given.key in held:
+                held[given.key] = given
         return given

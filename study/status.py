@@ -114,7 +114,7 @@ def _pace(told: list[Event]) -> float:
 def studies_in(root: Path) -> list[Path]:
     """The folders of all studies that have begun or wait for room, the one that was written to last first."""
     return sorted(
-        (path.parent for path in root.glob(f"*/{LEDGER}") if path.stat().st_size or holder(path.parent)),
+        (path.parent for path in root.glob(f"[!.]*/{LEDGER}") if path.stat().st_size or holder(path.parent)),
         key=lambda path: (path / LEDGER).stat().st_mtime,
         reverse=True,
     )

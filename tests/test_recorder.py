@@ -286,3 +286,12 @@ def test_a_full_disk_is_no_fault_of_the_trial_and_is_named(played: SimpleNamespa
     played.recorder.on_trial_error(0, [], played.trial)
     assert played.recorder.no_room == f"No space left on device: {place or played.folder}"
     assert told(played) == [], "the trial goes on when there is room again"
+
+
+def test_a_wrong_node_is_no_fault_of_the_trial_and_is_named(played: SimpleNamespace) -> None:
+    played.trial.error_file = str(played.folder / "error.txt")
+    said = "All nodes must, but b has torch 1; install it there"
+    Path(played.trial.error_file).write_text(f"Traceback ...\ntrainables.contract.WrongNode: {said}.\n")
+    played.recorder.on_trial_error(0, [], played.trial)
+    assert played.recorder.no_room == said
+    assert told(played) == []

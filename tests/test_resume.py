@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
 from invariants import check_ledger, story
+from trees import folders
 
 from search_spaces import LOSSES
 from study.config import StudyConfig
@@ -172,6 +173,17 @@ def told_study(config: MakeConfig, **changes: Any) -> tuple[list[dict[str, Any]]
 def test_the_same_study_elsewhere_goes_on(config: MakeConfig, tmp_path: Path) -> None:
     past, now = told_study(config, studies=str(tmp_path / "moved"), tracking_uri="http://127.0.0.1:1", slots=7)
     assert check_same(past, now) == {}
+
+
+def test_images_at_another_path_are_known_by_what_they_are(config: MakeConfig, tmp_path: Path) -> None:
+    own = {"dataset": "image_folder", "losses": ["triplet"], "max_classes": None}
+    here = folders(tmp_path / "here", "abcdefghijkl", images=4)
+    past: list[dict[str, Any]] = [{"event": "study", **identity(config(**own, data_root=str(here)), CODE)}]
+    there = here.rename(tmp_path / "there")
+    del past[0]["config"]["mine_every"]  # a key that has come since
+    now = config(**own, data_root=str(there))
+    assert check_same(past, identity(now, CODE)) == {}
+    assert began_with(past, now).data_root == str(there)
 
 
 def test_budgets_may_grow_once_and_again(config: MakeConfig) -> None:

@@ -123,14 +123,15 @@ class TestOnACluster:
         with pytest.raises(PreflightError, match=r"A trial needs 1 CPU and 0\.5 GPU, but the Ray cluster has 2 CPU on 1 node"):
             find_room(config(gpus_per_worker=0.5), quiet)
 
-    def test_a_study_whose_nodes_are_lost_says_once_what_it_waits_for(self, monkeypatch: Any) -> None:
+    @pytest.mark.parametrize("grows", [False, True])
+    def test_a_study_whose_nodes_are_lost_says_once_what_it_waits_for(self, monkeypatch: Any, grows: bool) -> None:
         monkeypatch.setattr(module, "FRESH", 0.0)
         told: list[str] = []
-        room = Room(Crew(), limit=None, grows=False, say=told.append)
+        room = Room(Crew(), limit=None, grows=grows, say=told.append)
         nodes = module.ray.nodes()
         for there, slots in ((nodes, 2), ([], 0), ([], 0), (nodes, 2)):
             monkeypatch.setattr(module.ray, "nodes", lambda there=there: there)
-            assert room.slots() == slots
+            assert room.slots() == slots + grows
         assert len(told) == 1
         assert told[0].startswith("Waiting for a node: A trial needs 1 CPU, but the Ray cluster has")
 

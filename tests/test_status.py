@@ -19,7 +19,7 @@ from study.commands import config_of
 from study.commands import status as commands
 from study.lease import REQUEST, Lease
 from study.ledger import LEDGER
-from study.status import status_of
+from study.status import status_of, studies_in
 from tests.conftest import MakeConfig
 
 
@@ -174,6 +174,9 @@ def test_delete_asks_first_and_takes_the_runs_too(written: Written, monkeypatch:
         (written.folder / f"large-{number}").touch()
     assert fairtrial(written, "delete", "mine", input="y\n").exit_code == 0
     assert not list(written.folder.parent.glob("*mine*"))
+    (written.folder.parent / ".mine.deleted").mkdir()  # a deletion that was cut off
+    (written.folder.parent / ".mine.deleted" / LEDGER).write_text("{}")
+    assert not studies_in(written.folder.parent)
     assert "mine" not in studies(uri)
 
 

@@ -151,6 +151,7 @@ def test_an_unusable_store_is_one_sentence_without_its_password() -> None:
     with pytest.raises(TrackingError, match=r"^MLflow at sqlite:////proc/nowhere/mlflow\.db cannot be used: "):
         Tracker("sqlite:////proc/nowhere/mlflow.db", "x", artifacts=None)
     assert redact("http://me:secret@there/x") == "http://…@there/x"
+    assert redact("mysql://there/x?passwd=secret") == "mysql://there/x?passwd=…"
     assert redact("postgresql://me:s/ec@ret@there/x and more") == "postgresql://…@there/x and more"
     assert (
         redact("postgresql://there/x?user=me&password=secret&sslmode=require") == "postgresql://there/x?user=…&password=…&sslmode=require"

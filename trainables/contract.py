@@ -56,6 +56,10 @@ class Origin:
     max_classes: int | None = None  # of each half, the first so many; None: all
 
 
+class WrongNode(ValueError):
+    """A machine that must not train this study's trials."""
+
+
 @dataclass(frozen=True)
 class Crew:
     """What each slot of a study takes of its cluster."""
@@ -164,7 +168,7 @@ class TrialSpec:
     leaves: Leaves
     setting: Mapping[str, Value] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
     tuned: bool = False  # a search chose the setting
-    code: str = ""  # that the driver runs, as versions.py tells it; empty: any
+    code: Mapping[str, str] = field(default_factory=dict)  # that the driver runs, as versions.py tells it
 
     def __post_init__(self) -> None:
         if self.phase == "search" and any(split.test for split in self.splits):

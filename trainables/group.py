@@ -10,6 +10,7 @@ import traceback
 import uuid
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ class Group:
         if self.ended:
             return {"state": self.state, "artifacts": {}}
         sees_test = self.spec.phase == "final" or self.spec.peeks
-        saved = merge(self._do("save", returns=1 if sees_test else RETURNS))
+        saved = merge(self._do("save", returns=1 if sees_test else None))
         self.state, self.since = saved["state"], []
         return saved
 
@@ -105,19 +106,20 @@ class Group:
             self.clock.daemon = True
             self.clock.start()
 
-    def _do(self, name: str, *, returns: int = 0) -> list[Any]:
+    def _do(self, name: str, *, returns: int | None = None) -> list[Any]:
         """One command; if the group is lost, the same again in the next one, from where the trial was saved."""
         with self.lock:
             self._stop_clock()
-            self.again = 0  # times that a group was lost on the way: what it did was done again
-            while True:
+            self.again = 0  # times that a group was lost which had begun: what it did was done again
+            for lost in count(1):
                 try:
                     return self._try(name)
                 except GroupLost:
+                    self.again += self.begun
                     self.begun = False
-                    self.again += 1
-                    if self.again >= (returns or RETURNS):
+                    if lost >= (returns or RETURNS):
                         raise
+            raise AssertionError
 
     def _try(self, name: str) -> list[Any]:
         try:

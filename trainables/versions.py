@@ -61,7 +61,6 @@ def code() -> dict[str, str]:
     return {"sources": sources(), "python": platform.python_version(), **libraries()}
 
 
-@cache
-def shared_code() -> str:
-    """What must be the same on all nodes of a study, in one line."""
-    return " ".join(f"{name}={value}" for name, value in code().items() if name != "python")
+def shared_code(loss: str, backbone: str) -> dict[str, str]:
+    """What must be the same on all nodes that train such trials."""
+    return {name: value for name, value in {**code(), **borrowed([loss], [backbone])}.items() if name != "python"}

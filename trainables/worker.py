@@ -9,7 +9,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from trainables.contract import LAST, WORST, EpochRow, TrialSpec
+from trainables.contract import LAST, WORST, EpochRow, TrialSpec, WrongNode
 from trainables.process import release, set_deterministic, settle
 from trainables.versions import shared_code
 
@@ -38,24 +38,30 @@ class Worker:
         release()
 
     def build(self) -> Learner:
-        from trainables.datasets.catalogue import index
         from trainables.datasets.pixels import load
         from trainables.learner import Learner
         from trainables.networks.weights import fetch_weights
 
-        if other := set(self.spec.code.split()) - set(shared_code().split()):
-            raise ValueError(
-                f"All nodes must run the same code, but this one, {socket.gethostname()}, lacks {', '.join(sorted(other))}; "
-                "install requirements.lock on every node."
-            )
-        if index(self.spec.origin).fingerprint != self.spec.fingerprint:
-            raise ValueError(
-                f"The images of {self.spec.cell.dataset} on this node are not those that the study was started with; "
-                "copy them with their times (rsync -a), or put them on storage that all nodes share."
-            )
+        self._check_place()
         set_deterministic(self.spec.training.deterministic)
         fetch_weights(self.spec.cell.backbone, self.spec.design.weights)  # on this node, if it is another than the driver's
         return Learner(self.spec, load(self.spec.origin, self.spec.look.cache_size), self.team)
+
+    def _check_place(self) -> None:
+        """WrongNode: code or images here are not the driver's."""
+        from trainables.datasets.catalogue import index
+
+        here, spec = socket.gethostname(), self.spec
+        mine = shared_code(spec.cell.loss, spec.cell.backbone)
+        if other := [f"{name} {mine.get(name)} in place of {value}" for name, value in spec.code.items() if mine.get(name) != value]:
+            raise WrongNode(
+                f"All nodes must run the code that the study was started with, but {here} has {', '.join(other)}; install it there."
+            )
+        if index(spec.origin).fingerprint != spec.fingerprint:
+            raise WrongNode(
+                f"The images of {spec.cell.dataset} on {here} are not those that the study was started with; "
+                "copy them with their times (rsync -a), or put them on storage that all nodes share."
+            )
 
     @property
     def learner(self) -> Learner:

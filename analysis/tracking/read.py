@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import yaml
 
 from analysis.tracking.raw import RawRun, read_raw
-from analysis.tracking.rows import LOADER, SPEC, StudyRows
+from analysis.tracking.rows import SPEC, StudyRows, read_spec
 from analysis.tracking.store import TrackingError, local, open_store, redact
 from search_spaces import Value
 from search_spaces.training import TRAINED
@@ -82,7 +81,7 @@ def _specs(fetch: Fetch, runs: list[RawRun]) -> dict[str, dict[str, Any]]:
     order = ("final-", "search-", "published-", "refit-", "published_refit-")
     for run in sorted(runs, key=lambda run: next((i for i, role in enumerate(order) if run.tags["trial"].startswith(role)), len(order))):
         if run.tags["cell"] not in found and (file := fetch(run.run_id, SPEC)):
-            found[run.tags["cell"]] = yaml.load(file.read_text(), Loader=LOADER)
+            found[run.tags["cell"]] = read_spec(file)
     return found
 
 

@@ -18,6 +18,11 @@ def _nothing(run_id: str, name: str) -> Path | None:
     return None
 
 
+def read_spec(file: Path) -> dict[str, Any]:
+    spec: dict[str, Any] = yaml.load(file.read_text(), Loader=LOADER)
+    return spec
+
+
 @dataclass(frozen=True)
 class StudyRows:
     """A study as frames. trials: one row per trial (what it was, its setting, how it ended, its last metrics);
@@ -36,7 +41,7 @@ class StudyRows:
     def spec(self, run_id: str) -> dict[str, Any]:
         """What this trial was given; empty if it left none."""
         file = self.fetch(run_id, SPEC)
-        return yaml.load(file.read_text(), Loader=LOADER) if file else {}
+        return read_spec(file) if file else {}
 
     @property
     def finals(self) -> pd.DataFrame:

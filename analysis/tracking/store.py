@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-FILES = "mlartifacts"  # beside an embedded store: what its runs have, a folder for each study
+FILES = "mlartifacts"  # in a studies folder: what the runs of a store without a server have, a folder for each study
 
 
 def open_store(uri: str) -> MlflowClient:
@@ -61,7 +61,7 @@ class TrackingError(ConnectionError):
 
 def redact(text: str) -> str:
     """Without the user and password that an address may carry, before its host or behind it."""
-    return re.sub(r"([?&](?:user|password|token)=)[^&\s]+", r"\1…", re.sub(r"://\S*@", "://…@", text))
+    return re.sub(r"([?&]\w*(?:user|pass|pwd|token|secret)\w*=)[^&\s]+", r"\1…", re.sub(r"://\S*@", "://…@", text))
 
 
 def delete_study(uri: str, study: str) -> None:

@@ -64,7 +64,7 @@ def terminal() -> Console:
 
 def study_folder_of(studies: Path, name: str | None) -> Path:
     """A study's folder by its name, or by its path; the newest without a name."""
-    known = {path.parent.name: path.parent for path in sorted(studies.glob("*/config.yaml"), key=lambda path: path.stat().st_mtime)}
+    known = {path.parent.name: path.parent for path in sorted(studies.glob("[!.]*/config.yaml"), key=lambda path: path.stat().st_mtime)}
     if name in known:
         return known[name]
     if name and (Path(name) / "config.yaml").exists():

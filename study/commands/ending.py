@@ -64,8 +64,10 @@ def delete(study: Study, studies: Studies = "studies", yes: Annotated[bool, type
         if files := files_folder(config):
             shutil.rmtree(files, ignore_errors=True)
         gone = folder.with_name(f".{folder.name}.deleted")
+        shutil.rmtree(gone, ignore_errors=True)  # of a deletion that was cut off
         folder.rename(gone)  # else the lease, which is renewed in it, would come back while it goes
-    shutil.rmtree(gone)
+    with one_sentence():
+        shutil.rmtree(gone)
     print(f"{study} is deleted.")
 
 

@@ -52,7 +52,7 @@ def _run(console: Console, config: StudyConfig, source: str, *, resume: bool, ne
     with one_sentence():
         done: Finished = run_study(config, resume=resume, new_code=new_code)
     if done.no_room:
-        end(f"The study cannot write ({done.no_room}). Nothing that was measured is lost: mend that, then `{_again(config)}`.", NO_PLACE)
+        end(f"The study cannot go on here ({done.no_room}). Nothing is lost: mend that, then `{_again(config)}`.", NO_PLACE)
     if done.interrupted:
         _interrupted(console, config, done.signal or SIGINT)
     print_rankings(console, done.rankings)

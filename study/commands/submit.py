@@ -94,7 +94,7 @@ def _values(file: Path | None, sets: Sequence[str]) -> dict[str, Any]:
 
 def _check_secrets(uri: str) -> None:
     address = urlsplit(uri)
-    if address.password or "password" in parse_qs(address.query):
+    if address.password or any(re.search("pass|pwd|token|secret", key) for key in parse_qs(address.query)):
         raise ValueError(
             "tracking_uri must have no password on its way to a cluster, where a job's command and files can be read; leave it out here, "
             "and keep it on the head: in ~/.pgpass for PostgreSQL, in ~/.mlflow/credentials for an MLflow server."

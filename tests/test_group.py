@@ -226,7 +226,7 @@ def test_workers_that_cannot_start_fail_the_trial_with_the_reason(group: Group, 
     broken.begin(search())
     with pytest.raises(GroupLost, match="no such library here"):
         broken.step()
-    broken.stop()
+    await_that(lambda: not our_actors())
 
 
 def test_thirty_trials_leave_memory_files_and_actors_where_they_were(group: Group) -> None:

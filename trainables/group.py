@@ -163,6 +163,7 @@ class Group:
             if ready:
                 return ray.get(news)
             if not self.thread.is_alive():
+                ray.kill(self.mailbox)
                 self.mailbox = None
                 raise GroupLost(f"Ray Train ended: {self.ending}")
 

@@ -33,7 +33,10 @@ def report(
     beside: Beside = None,
     as_json: Json = False,
 ) -> None:
-    """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any format; or write one figure."""
+    """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any format; or write one figure.
+
+    --json: the ranking for programs; no page is written.
+    """
     with one_sentence():
         _fits(table, figure, form=form, published=published, beside=beside)
     form = "json" if as_json else form
@@ -43,8 +46,10 @@ def report(
         _paper(published, table, form)
     elif table:
         _table(Path(studies), study, table, form, beside)
+    elif as_json:
+        _ranking(Path(studies), study)
     else:
-        _page(Path(studies), study, as_json=as_json)
+        _page(Path(studies), study)
 
 
 def _fits(table: str | None, figure: str | None, *, form: str, published: str | None, beside: str | None) -> None:
@@ -121,23 +126,27 @@ def _drawn(home: Path, name: str) -> "tuple[list[Picture], Path]":
     return draw(name, source), home / FOLDER
 
 
-def _page(studies: Path, study: str | None, *, as_json: bool) -> None:
+def _ranking(studies: Path, study: str | None) -> None:
+    from analysis.exports import ranking_json
+    from analysis.tables import rankings
+
+    with one_sentence():
+        found = rankings(read_rows(study_folder_of(studies, study)))
+    print(json.dumps(ranking_json(found), indent=1))
+
+
+def _page(studies: Path, study: str | None) -> None:
     with one_sentence():
         folder = study_folder_of(studies, study)
         text = (folder / "config.yaml").read_text()
-    from analysis.exports import ranking_json
     from analysis.page import write_page
     from study.audit import write_readings
+    from study.printing import print_rankings
 
     with one_sentence():
         uri = tracking_uri(config_of(folder))
         write_readings(folder)
         page, found = write_page(read_rows(folder), folder=folder, config_yaml=text, uri=uri)
-    if as_json:
-        print(json.dumps(ranking_json(found), indent=1))
-        return
-    from study.printing import print_rankings
-
     console = terminal()
     print_rankings(console, found)
     console.print(f"\nReport   {page}", soft_wrap=True, highlight=False)

@@ -158,7 +158,7 @@ def main() -> None:
             what = ("two slots of one worker", "one slot of two workers")[workers - 1]
             ratios = [cost(what, workers=workers, trials=chosen.trials) for _ in range(chosen.turns)]
             told = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-            print(ROW.format(f"{what}: median ratio of {chosen.turns} turns", told), flush=True)
+            print(ROW.format(f"{what}: median ratio, turns: {chosen.turns}", told), flush=True)
     if chosen.part != "cost":
         print("Start of a further trial, median and range")
         for workers in sizes:

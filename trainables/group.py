@@ -10,7 +10,6 @@ import traceback
 import uuid
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +110,16 @@ class Group:
         with self.lock:
             self._stop_clock()
             self.again = 0  # times that a group was lost which had begun: what it did was done again
-            for lost in count(1):
+            lost = 0
+            while True:
                 try:
                     return self._try(name)
                 except GroupLost:
+                    lost += 1
                     self.again += self.begun
                     self.begun = False
                     if lost >= (returns or RETURNS):
                         raise
-            raise AssertionError
 
     def _try(self, name: str) -> list[Any]:
         try:

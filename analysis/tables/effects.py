@@ -42,11 +42,12 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
 
 
 def _levels(part: pd.DataFrame, axis: str, setup: str) -> Iterator[dict[str, Any]]:
-    rules = ", ".join(dict.fromkeys(cell.rule for cell in part["cell"] if cell.rule))
     rest = [name for name in REST if name != axis]
     grid = part.pivot_table(index=rest, columns=axis, values="value").dropna()
     if grid.empty or grid.shape[1] < 2:
         return
+    shared = part[part.set_index(rest).index.isin(grid.index)]
+    rules = ", ".join(dict.fromkeys(cell.rule for cell in shared["cell"] if cell.rule))
     peeks = setup == "default"
     for level in grid.columns:
         gaps = (grid[level] - grid.iloc[:, 0]).to_numpy(float)

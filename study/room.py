@@ -7,9 +7,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import psutil
 import ray
 from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.experimental.internal_kv import _internal_kv_get
@@ -24,7 +27,9 @@ NEWS = 30.0  # seconds between two lines of a study that waits for nodes
 FRESH = 2.0  # seconds for which a look at the cluster holds
 AHEAD = 64  # places that are asked for beyond those that are there, at most
 FIXED_NODES = ("node_", "local.cluster.node")  # so Ray's autoscaler names nodes that it only watches, and machines of one's own
+STARTS = 4  # times that a Ray of our own is started: on a busy machine its agents are late, and it waits for them half a minute
 Resources = Mapping[str, float]
+Started = TypeVar("Started")
 
 
 class Room:
@@ -102,7 +107,9 @@ def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
     if not ray.is_initialized():
         cpus = (config.slots * config.workers if config.slots else os.cpu_count()) if here else None
         # The state API of the dashboard is what frees a worker group whose slot was killed; it listens on localhost.
-        ray.init(address=address, num_cpus=cpus, log_to_driver=False, logging_level="ERROR", include_dashboard=here and config.workers > 1)
+        options = {"num_cpus": cpus, "include_dashboard": here and config.workers > 1, "log_to_driver": False, "logging_level": "ERROR"}
+        connect = partial(ray.init, address, **options)
+        start_ray(connect, say) if here else connect()
         close_token()
     folder = Path(config.studies).absolute() / config.name / "train"
     gpus = config.gpus_per_worker
@@ -112,6 +119,31 @@ def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
     room = Room(crew, limit=config.slots, grows=not here and autoscales(), say=say)
     _await_place(room, patience=0.0 if here and not room.slots() else PATIENCE, say=say)
     return room
+
+
+def start_ray(start: Callable[[], Started], say: Callable[[str], None]) -> Started:
+    """Return what `start` returns, and start Ray again if it does not come up. What a failed start leaves running is ended."""
+    for attempt in range(1, STARTS):
+        before = set(psutil.Process().children())
+        try:
+            return start()
+        except (ValueError, PermissionError):  # no second start mends these
+            raise
+        except Exception as error:
+            why = " ".join(str(error).split())
+            say(f"Ray did not come up ({why}), perhaps because this machine is busy; starting it again ({attempt} of {STARTS - 1}).")
+            ray.shutdown()
+            _end(set(psutil.Process().children()) - before)
+    return start()
+
+
+def _end(processes: Iterable[psutil.Process]) -> None:
+    """Kill these processes and all that they started."""
+    family = [each for process in processes if process.is_running() for each in (process, *process.children(recursive=True))]
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(family, timeout=10)
 
 
 def token_path() -> Path:

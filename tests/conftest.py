@@ -1,12 +1,16 @@
-"""Shared by all tests: one small study config, and one local Ray for those that need it."""
+"""Shared by all tests: which process runs them, one small study config, and one local Ray for those that need it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+from xdist.scheduler import LoadFileScheduling
 
 from study.config import StudyConfig, make
 from study.presets import SMOKE, quickstart
@@ -14,7 +18,48 @@ from study.presets import SMOKE, quickstart
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
 
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: as many processes as cores run tests, and each would take all cores
+pytest.register_assert_rewrite("tests.support")
 MakeConfig = Callable[..., StudyConfig]
+ROOT = Path(__file__).parent.parent
+
+
+@cache
+def uses_ray(file: str) -> bool:
+    return "mark.ray" in (ROOT / file).read_text()
+
+
+class FilesAndOneRay(LoadFileScheduling):
+    """A file's tests run in one process, which shares its fixtures; all files that use Ray run in one process, which shares its Ray."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        return "ray" if uses_ray(file) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndOneRay:
+    return FilesAndOneRay(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Property tests try few examples in the plain layer, and many in the slow one."""
+    usual = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+    settings.register_profile("plain", max_examples=8, **usual)
+    settings.register_profile("slow", max_examples=200, **usual)
+    settings.load_profile("slow" if _is_slow(config) else "plain")
+
+
+def _is_slow(config: pytest.Config) -> bool:
+    return "slow" in config.option.markexpr and "not slow" not in config.option.markexpr
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m takes its choice
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put property tests into both layers, files with Ray first since they take longest, and the cluster last since it ends every Ray."""
+    for item in items:
+        if _is_slow(config) and is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("slow")
+    items.sort(key=lambda item: (item.get_closest_marker("cluster") is not None, not uses_ray(item.nodeid.split("::")[0])))
 
 
 @pytest.fixture
@@ -25,6 +70,16 @@ def config(tmp_path: Path) -> MakeConfig:
         return make(quickstart() | SMOKE | {"studies": str(tmp_path / "studies")} | changes)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without a study: making one takes MLflow seconds, copying it none."""
+    path = tmp_path_factory.mktemp("fresh") / "mlflow.db"
+    from analysis.tracking import open_store
+
+    open_store(f"sqlite:///{path}").search_experiments()
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -40,17 +95,38 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         index.cache_clear()
 
 
+SHARED: list[Cluster] = []  # the Ray of all tests, once one has asked for it
+
+
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[Cluster]:
     """One Ray for all tests that need it, to which nodes can be added; never a developer's own cluster."""
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": True, "dashboard_port": None})
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    yield cluster
+    from study.room import start_ray
+
+    options = {"num_cpus": 2, "include_dashboard": True, "dashboard_port": None}
+    SHARED.append(start_ray(lambda: Cluster(initialize_head=True, head_node_args=options), print))
+    ray.init(address=SHARED[0].address, log_to_driver=False, logging_level="ERROR")
+    yield SHARED[0]
+    end_local_ray()
+
+
+def end_local_ray() -> None:
+    """End the Ray of all tests; nothing that needs it may come after."""
+    import ray
+
     ray.shutdown()
-    cluster.shutdown()
+    while SHARED:
+        SHARED.pop().shutdown()
+
+
+@pytest.fixture
+def ray_address(local_ray: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The shared Ray's address, which processes that this test starts find in RAY_ADDRESS."""
+    monkeypatch.setenv("RAY_ADDRESS", local_ray.address)
+    return str(local_ray.address)
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from made import RATIO, Made, final, rows_of
 
 from analysis.answer import answer
 from analysis.tables import Number, Ranking, RankingRow, rankings
+from tests.support.made import RATIO, Made, final, rows_of
 
 
 def ranked(*losses: str, worlds: dict[str, np.ndarray], default: dict[str, float] | None = None, untuned: tuple[str, ...] = ()) -> Ranking:

@@ -10,8 +10,8 @@ import zipfile
 from collections import namedtuple
 
 import pytest
-import trees
 
+from tests.support import trees
 from trainables.datasets import archives
 from trainables.datasets.archives import extract
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from trainables_helpers import batch_for, between, search, sketches
 
 from search_spaces import LOSSES, Choice, Grid, Value
+from tests.support.specs import batch_for, between, search, sketches
 from trainables.batches import BATCHES
 from trainables.fit import Fit
 from trainables.losses import BUILDERS

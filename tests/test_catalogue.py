@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 from io import StringIO
 
 import pytest
-from made import empty, more, one_row, partly_failed
 
 from analysis.tables.catalogue import COMPARE, TABLES, Study, make_table
 from analysis.tables.table import Cell, Table, measured, table
 from analysis.tables.writers import FORMATS, as_csv, as_html, as_json, as_latex, as_markdown, as_text, lines_of, plain
+from tests.support.made import empty, more, one_row, partly_failed
 
 STUDIES = {"empty": empty, "one row": one_row, "partly failed": lambda: partly_failed(more()), "everything": more}
 Make = Callable[[str, str], Table]

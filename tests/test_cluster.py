@@ -16,7 +16,6 @@ import pytest
 import ray
 from ray import cloudpickle
 from ray.util.state import list_actors
-from ray_helpers import await_that, our_actors
 from rich.console import Console
 
 import study.run
@@ -25,39 +24,43 @@ from study import run_study
 from study.config import StudyConfig, make
 from study.live import View
 from study.presets import SMOKE, quickstart
+from tests.support.actors import our_actors
+from tests.support.waiting import await_that
 from trainables.contract import TrialSpec
 from trainables.slot import Slot
 from trainables.worker import Worker
 
-pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(600)]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # slots do not import tests
 LOSSES = ["contrastive", "proxy_anchor"]
 
 
-class Slow(Worker):
-    """Leaves a new node time to start its slot, and tells who trained what where."""
+class Telling(Worker):
+    """Leaves a mark for every epoch: node, loss, seed, epoch. On the head it goes on once another node has begun a trial."""
 
     marks: Path
+    head: str
+    stays = False  # on another node: at its first epoch, until the node is lost
 
     def step(self) -> dict[str, Any]:
-        time.sleep(3)
         row = super().step()
-        (self.marks / f"{ray.get_runtime_context().get_node_id()} {self.spec.cell.loss} {self.spec.seed} {row['epoch']}").touch()
+        here = ray.get_runtime_context().get_node_id()
+        (self.marks / f"{here} {self.spec.cell.loss} {self.spec.seed} {row['epoch']}").touch()
+        while self.stays if here != self.head else all(mark.name.startswith(here) for mark in self.marks.iterdir()):
+            time.sleep(0.1)
         return row
 
 
 @pytest.fixture
 def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Slots are slow, and leave a file here for every epoch."""
-
-    class Telling(Slow):
-        marks = tmp_path
-
-    class SlowSlot(Slot):
-        kind = Telling
-
-    monkeypatch.setattr(study.run, "Slot", SlowSlot)
+    """Where slots leave their marks."""
+    watch(tmp_path, monkeypatch)
     return tmp_path
+
+
+def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, **about: bool) -> None:
+    kind = type("Watched", (Telling,), {"marks": folder, "head": ray.get_runtime_context().get_node_id(), **about})
+    monkeypatch.setattr(study.run, "Slot", type("WatchedSlot", (Slot,), {"kind": kind}))
 
 
 class Meddling(View):
@@ -116,8 +119,9 @@ def finished(config: StudyConfig, view: View, expected: dict[tuple[str, int], fl
 
 
 def test_a_new_node_becomes_slots_and_a_lost_one_gives_its_trials_back(
-    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float], marks: Path
+    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float], marks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    watch(marks, monkeypatch, stays=True)
     config = small(folder, name="coming-and-going")
     added: list[Any] = []
     cut_off: list[tuple[str, int]] = []  # loss and seed of the trial that was under way on the new node

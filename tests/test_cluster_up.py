@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,7 +19,10 @@ import psutil
 import pytest
 import yaml
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+from tests.conftest import end_local_ray
+from tests.support.waiting import await_that
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parent.parent
 SSHD = Path("/usr/sbin/sshd")
 RAY = ("raylet", "gcs_server", "ray::", "monitor.py", "dashboard.py", "log_monitor.py")
@@ -67,6 +69,7 @@ def make_key(path: Path) -> Path:
 def node(tmp_path: Path) -> Iterator[Path]:
     """The home of a machine at 127.0.0.1 with sshd and this environment; nobody's real home is touched."""
     assert SSHD.exists(), "apt-get install openssh-server rsync"
+    end_local_ray()
     assert not ray_processes(), "ray up and ray down would end these: run this when no other Ray is on this machine"
     home = tmp_path / "node"
     (home / "fairtrial").mkdir(parents=True)
@@ -83,10 +86,8 @@ def node(tmp_path: Path) -> Iterator[Path]:
     log = tmp_path / "sshd.log"
     server = subprocess.Popen([str(SSHD), "-D", "-e", "-f", str(tmp_path / "sshd_config")], stderr=log.open("w"))
     try:
-        deadline = time.monotonic() + 10
-        while "Server listening" not in log.read_text() and server.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.1)  # its own word: another sshd may answer at that port
-        assert "Server listening" in log.read_text(), log.read_text()
+        # Its own word: another sshd may answer at that port.
+        await_that(lambda: "Server listening" in log.read_text(), lambda: "" if server.poll() is None else log.read_text())
         yield home
     finally:
         server.terminate()
@@ -116,16 +117,20 @@ def laptop(node: Path, tmp_path: Path) -> Iterator[Laptop]:
 
 def refused(path: str) -> bool:
     """Without a token; asks until the dashboard answers."""
-    deadline = time.monotonic() + 60
-    while True:
+    codes: list[int] = []
+
+    def answers() -> bool:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{DASHBOARD}{path}", timeout=10).close()
-            return False
+            with urllib.request.urlopen(f"http://127.0.0.1:{DASHBOARD}{path}", timeout=10) as answer:
+                codes.append(answer.status)
         except urllib.error.HTTPError as error:
-            return error.code in (401, 403)
+            codes.append(error.code)
         except OSError:
-            assert time.monotonic() < deadline, "the dashboard does not answer"
-            time.sleep(0.5)
+            return False
+        return True
+
+    await_that(answers)
+    return codes[-1] in (401, 403)
 
 
 def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path) -> None:
@@ -157,10 +162,7 @@ def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path
 
     down = laptop.ray("down", "-y", str(laptop.file))
     assert down.returncode == 0, down.stdout + down.stderr
-    deadline = time.monotonic() + 30
-    while ray_processes() and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert ray_processes() == []
+    await_that(lambda: not ray_processes())
     gone = laptop.fairtrial("status", "far")
     assert gone.returncode == 4
     assert "`ray up" in gone.stderr

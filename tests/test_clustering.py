@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from metrics_helpers import CASES, data
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
+from tests.support.slow_metrics import CASES, data
 from trainables.metrics.clustering import CLUSTERING, cluster, f1, nmi
 from trainables.metrics.ranking import directions
 from trainables.metrics.retrieval import retrieval

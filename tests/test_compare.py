@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from made import FOLDS, RATIO, Made, empty, everything, final, partly_failed, rows_of, share, spec, store
 
 from analysis.fairness import fairness
 from analysis.tables.beside import with_published
@@ -17,6 +16,7 @@ from analysis.tables.compare import compare
 from analysis.tables.table import Cell, Column, measured, table
 from analysis.tables.writers import as_text
 from analysis.tracking import StudyRows, read_study
+from tests.support.made import FOLDS, RATIO, Made, empty, everything, final, partly_failed, rows_of, share, spec, store
 
 
 def small(more: int = 0, name: str = "made") -> StudyRows:

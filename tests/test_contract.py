@@ -5,9 +5,9 @@ import math
 from dataclasses import replace
 
 import pytest
-from trainables_helpers import SPLIT, final, search
 
 from search_spaces import LOSSES
+from tests.support.specs import SPLIT, final, search
 from trainables.contract import UNTRAINED, Cell, EpochRow, FinalRow, LawError, Split, TrialSpec
 
 

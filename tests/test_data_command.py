@@ -13,12 +13,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import trees
 from PIL import Image
 from typer.testing import CliRunner
 
 from study.__main__ import app
 from study.sources import _parse
+from tests.support import trees
 from trainables import fetch
 from trainables.contract import Origin
 from trainables.datasets import checking

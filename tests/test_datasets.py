@@ -11,8 +11,8 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-import trees
 
+from tests.support import trees
 from trainables.contract import Origin
 from trainables.datasets import catalogue
 from trainables.datasets.catalogue import DATASETS, halves, index

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import CLASSES, FOLDS, HONEST, LAST, PEEKS, PER_CLASS, RATIO, SEEDS, Made, everything, final, rows_of, share
 
 from analysis.decomposition import COLUMNS, Decomposition, decomposition
 from analysis.exports import beside_frame, decomposition_frame, ranking_json, ranking_markdown
 from analysis.tables import Ranking, rankings
 from analysis.tables.ranked import steps_table
 from analysis.tables.writers import as_text
+from tests.support.made import CLASSES, FOLDS, HONEST, LAST, PEEKS, PER_CLASS, RATIO, SEEDS, Made, everything, final, rows_of, share
 
 
 @pytest.fixture(scope="module")

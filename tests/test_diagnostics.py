@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from formulas_pair import cosine, mean, sorts
 from torch.nn import functional as F
-from trainables_helpers import batch, batch_for
 
 from search_spaces import LOSSES
+from tests.support.formulas_pair import cosine, mean, sorts
+from tests.support.specs import batch, batch_for
 from trainables.losses import BUILDERS, Objective
 from trainables.losses.diagnostics import look
 

@@ -9,7 +9,7 @@ from study.ledger import LEDGER, Ledger, events
 from study.resume import rebuild
 from study.search import StudySearcher
 from study.stopping import StopPerCell
-from tests.invariants import check_ledger
+from tests.support.invariants import check_ledger
 
 
 def test_its_ledger_is_that_of_a_finished_study(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import trees
 from PIL import Image
 from torch.nn import functional as F
-from trainables_helpers import SPLIT, final, sketches
 
+from tests.support import trees
+from tests.support.specs import SPLIT, final, sketches
 from trainables import artifacts, load_embedder
 from trainables.contract import BEST, Leaves, Origin, Split, TrialSpec
 from trainables.datasets.catalogue import index

@@ -11,22 +11,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from test_notebooks import NOTEBOOKS
-from test_notebooks import run as run_notebook
+from ray.cluster_utils import Cluster
+from typer.testing import CliRunner
 
 from analysis.tables import rankings
 from analysis.tracking import StudyRows, open_store, read_study
+from study.__main__ import app
 from study.config import make
+from tests.support.notebooks import NOTEBOOKS
+from tests.support.notebooks import run as run_notebook
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 NAME = "quickstart-smoke"
-
-
-def fairtrial(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
-    return subprocess.run(
-        [sys.executable, "-m", "study", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +31,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(folder: Path) -> subprocess.CompletedProcess[str]:
-    return fairtrial(folder, "run", "quickstart", "--smoke")
+def done(folder: Path, local_ray: Cluster) -> subprocess.CompletedProcess[str]:
+    """As a user types it, on the Ray that all tests share."""
+    command = [sys.executable, "-m", "study", "run", "quickstart", "--smoke"]
+    environment = os.environ | {"RAY_ADDRESS": local_ray.address}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -161,19 +160,20 @@ def test_the_table_equals_one_recomputed_from_the_raw_rows(uri: str, rows: Study
 
 
 def test_a_second_run_refuses_to_overwrite_and_says_what_to_do(folder: Path, uri: str) -> None:
-    again = fairtrial(folder, "run", "quickstart", "--smoke")
-    assert again.returncode == 2
+    again = CliRunner().invoke(app, ["run", "quickstart", "--smoke", "--set", f"studies={folder / 'studies'}"])
+    assert again.exit_code == 2
     assert f"The study '{NAME}' is finished" in again.stderr
     assert f"--name {NAME}-2" in again.stderr
 
 
 def test_report_gives_the_same_numbers_as_json(folder: Path, rows: StudyRows) -> None:
-    shown = fairtrial(folder, "report", NAME, "--json")
-    assert shown.returncode == 0, shown.stderr
+    shown = CliRunner().invoke(app, ["report", NAME, "--json", "--studies", str(folder / "studies")])
+    assert shown.exit_code == 0, shown.stderr
     (ranking,) = rankings(rows)
     text = json.dumps(json.loads(shown.stdout))
     assert all(str(row.validation["recall_at_1"].value) in text for row in ranking.rows)
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_on_the_study_and_draws_its_maps(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "<svg" in run_notebook(next(path for path in NOTEBOOKS if path.stem == "embedding_maps"), uri, monkeypatch, study=NAME)

@@ -18,14 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import planned_slot
-from invariants import check, story
-from killing import Driver, Plan, rows, small, spoil, wait_for
 from ray import cloudpickle
 from ray.job_submission import JobSubmissionClient
-from ray_helpers import await_that
 from rich.console import Console
-from trees import folders, jpeg
 from typer.testing import CliRunner
 
 import study.run
@@ -39,10 +34,15 @@ from study.ledger import events
 from study.live import View
 from study.run import Finished
 from study.storage import checkpoints, config_yaml
+from tests.support.driver import planned_slot
+from tests.support.invariants import check, story
+from tests.support.killing import Driver, Plan, rows, small, spoil, wait_for
+from tests.support.trees import folders, jpeg
+from tests.support.waiting import await_that
 from trainables.artifacts import STATE
 
-pytestmark = [pytest.mark.ray, pytest.mark.faults, pytest.mark.timeout(600)]
-long = pytest.mark.long
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+slow = pytest.mark.slow
 ROWS = 4 + 2 + 2  # about half of what the study does
 Undisturbed = tuple[list[Any], str]
 
@@ -68,7 +68,7 @@ def here(config: StudyConfig, plan: Plan | None = None, *, resume: bool = False)
     """Run it in this process, with the faults of the plan."""
     marks = Path(config.studies) / f"marks-{config.name}"
     marks.mkdir(exist_ok=True)
-    cloudpickle.register_pickle_by_value(sys.modules["driver"])
+    cloudpickle.register_pickle_by_value(sys.modules["tests.support.driver"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study.run, "Slot", planned_slot(plan or [], str(marks)))
         return run_study(config, resume=resume, view=View(config, Console(file=io.StringIO())))
@@ -93,23 +93,34 @@ def same(folder: Path, undisturbed: Undisturbed) -> bool:
     return (story(folder), (folder / "ranking.csv").read_text()) == undisturbed
 
 
-def test_a_driver_is_killed_interrupted_and_terminated_and_its_files_are_cut_short(undisturbed: Undisturbed, folder: Path) -> None:
+def test_a_driver_killed_in_mid_study_resumes_to_the_same_ledger_and_table(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "killed")
-    assert Driver(config).until(rows(2)).end(signal.SIGKILL) == -signal.SIGKILL
+    assert Driver(config).until(rows(5)).end(signal.SIGKILL) == -signal.SIGKILL
     spoil(folder / "killed", 0.5)
+    assert not here(config, resume=True).interrupted
+    check(folder / "killed")
+    assert same(folder / "killed", undisturbed)
+
+
+@slow
+def test_a_driver_is_killed_interrupted_and_terminated_and_its_files_are_cut_short(undisturbed: Undisturbed, folder: Path) -> None:
+    config = small(folder, "ended")
+    assert Driver(config).until(rows(2)).end(signal.SIGKILL) == -signal.SIGKILL
+    spoil(folder / "ended", 0.5)
     assert Driver(config, None, "--resume").until(rows(5)).end(signal.SIGINT) == 130
-    check(folder / "killed", finished=False)
+    check(folder / "ended", finished=False)
     terminated = Driver(config, None, "--resume").until(rows(ROWS))
     assert terminated.end(signal.SIGTERM) == 143
     assert "Interrupted. Nothing is lost" in terminated.log
-    check(folder / "killed", finished=False)
-    spoil(folder / "killed", 0.0)
+    check(folder / "ended", finished=False)
+    spoil(folder / "ended", 0.0)
     assert Driver(config, None, "--resume").end() == 0
-    check(folder / "killed")
-    assert same(folder / "killed", undisturbed)
-    assert sum(event["event"] == "resumed" for event in events(folder / "killed")) == 3
+    check(folder / "ended")
+    assert same(folder / "ended", undisturbed)
+    assert sum(event["event"] == "resumed" for event in events(folder / "ended")) == 3
 
 
+@slow
 def test_a_trial_goes_on_after_its_process_died_at_a_step_and_at_a_save_and_storage_failed(undisturbed: Undisturbed, folder: Path) -> None:
     plan = [
         {"trial": "search", "epoch": 2, "do": "sigkill"},
@@ -123,6 +134,7 @@ def test_a_trial_goes_on_after_its_process_died_at_a_step_and_at_a_save_and_stor
     assert same(done.folder, undisturbed)
 
 
+@slow
 def test_a_full_disk_ends_a_study_that_goes_on_when_there_is_room(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "full")
     done = here(config, [{"trial": "search", "epoch": 2, "do": "enospc", "at": "save"}])
@@ -134,6 +146,7 @@ def test_a_full_disk_ends_a_study_that_goes_on_when_there_is_room(undisturbed: U
     assert same(done.folder, undisturbed)
 
 
+@slow
 def test_a_trial_whose_checkpoint_is_broken_starts_over(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "broken")
     plan = [{"trial": "search", "epoch": 3, "do": "enospc", "at": "save"}]
@@ -151,6 +164,7 @@ def test_a_trial_whose_checkpoint_is_broken_starts_over(undisturbed: Undisturbed
     assert same(done.folder, undisturbed)
 
 
+@slow
 def test_a_trial_that_diverges_ends_with_the_worst_score_and_the_study_goes_on(local_ray: Any, folder: Path) -> None:
     done = here(small(folder, "diverges"), [{"trial": "search", "epoch": 2, "do": "nan"}])
     check(done.folder)
@@ -159,6 +173,7 @@ def test_a_trial_that_diverges_ends_with_the_worst_score_and_the_study_goes_on(l
     assert not done.interrupted
 
 
+@slow
 def test_a_second_driver_is_refused(local_ray: Any, folder: Path) -> None:
     config = small(folder, "two")
     first = Driver(config).until(rows(1))
@@ -168,6 +183,7 @@ def test_a_second_driver_is_refused(local_ray: Any, folder: Path) -> None:
     check(folder / "two", finished=False)
 
 
+@slow
 def test_a_finished_study_is_shown_again_and_can_grow(local_ray: Any, folder: Path) -> None:
     config = small(folder, "grows", losses=["margin"], protocols=["fixed_validation"])
     first = here(config)
@@ -181,6 +197,7 @@ def test_a_finished_study_is_shown_again_and_can_grow(local_ray: Any, folder: Pa
     assert any("were added after the test classes had been read" in note for ranking in grown.rankings for note in ranking.notes)
 
 
+@slow
 @pytest.mark.parametrize(("change", "shown"), [("learning_rate=0.5", "0.002 -> 0.5"), ("losses=margin", "['contrastive'] -> ['margin']")])
 def test_a_changed_config_is_shown_and_refused(undisturbed: Undisturbed, folder: Path, change: str, shown: str) -> None:
     said = CliRunner().invoke(app, ["run", "undisturbed", "--resume", "--set", f"studies={folder}", "--set", change])
@@ -190,6 +207,7 @@ def test_a_changed_config_is_shown_and_refused(undisturbed: Undisturbed, folder:
     assert same(folder / "undisturbed", undisturbed)
 
 
+@slow
 def test_trials_that_fail_are_told_by_the_exit_code(local_ray: Any, folder: Path) -> None:
     config = small(folder, "fails", protocols=["default"], epochs=1)
     driver = Driver(config, [{"trial": "final", "epoch": 0, "do": "fail"}])
@@ -198,7 +216,8 @@ def test_trials_that_fail_are_told_by_the_exit_code(local_ray: Any, folder: Path
     assert [event["outcome"] for event in events(folder / "fails") if event["event"] == "end"] == ["failed"]
 
 
-@long
+@slow
+@pytest.mark.long
 def test_a_study_that_has_no_place_says_so(local_ray: Any, folder: Path) -> None:
     driver = Driver(small(folder, "placeless", workers=8))
     assert driver.end() == 4
@@ -207,7 +226,8 @@ def test_a_study_that_has_no_place_says_so(local_ray: Any, folder: Path) -> None
     assert not (folder / "placeless").exists()
 
 
-@long
+@slow
+@pytest.mark.long
 def test_images_that_changed_are_shown_and_refused(local_ray: Any, folder: Path, tmp_path: Path) -> None:
     root = folders(tmp_path / "images", "abcdefghijkl", images=4)
     config = small(folder, "images", dataset="image_folder", data_root=str(root), max_classes=None)
@@ -218,7 +238,8 @@ def test_images_that_changed_are_shown_and_refused(local_ray: Any, folder: Path,
     assert "data image_folder: " in driver.log
 
 
-@long
+@slow
+@pytest.mark.long
 def test_a_running_study_is_stopped_and_cancelled(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "asked")
     driver = Driver(config).until(rows(1))
@@ -236,7 +257,8 @@ def test_a_running_study_is_stopped_and_cancelled(undisturbed: Undisturbed, fold
     assert same(folder / "asked", undisturbed)
 
 
-@long
+@slow
+@pytest.mark.long
 @pytest.mark.parametrize("moment", range(1, 17, 2))
 def test_a_driver_killed_after_any_row(undisturbed: Undisturbed, folder: Path, moment: int) -> None:
     config = small(folder, f"after-{moment}")
@@ -246,7 +268,8 @@ def test_a_driver_killed_after_any_row(undisturbed: Undisturbed, folder: Path, m
     assert same(folder / config.name, undisturbed)
 
 
-@long
+@slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_driver_killed_at_random_moments(undisturbed: Undisturbed, folder: Path, seed: int) -> None:
@@ -264,7 +287,8 @@ def test_a_driver_killed_at_random_moments(undisturbed: Undisturbed, folder: Pat
     assert same(folder / config.name, undisturbed)
 
 
-@long
+@slow
+@pytest.mark.long
 def test_a_machine_is_lost_with_all_of_its_ray(undisturbed: Undisturbed, folder: Path) -> None:
     """The head of a cluster, too: the study goes on with another Ray."""
     config = small(folder, "head")
@@ -274,7 +298,8 @@ def test_a_machine_is_lost_with_all_of_its_ray(undisturbed: Undisturbed, folder:
     assert same(folder / "head", undisturbed)
 
 
-@long
+@slow
+@pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_of_a_group_is_killed(local_ray: Any, folder: Path, rank: int) -> None:
     plan = [{"trial": "search", "epoch": 2, "do": "sigkill", "rank": rank}, {"trial": "final-1", "epoch": 1, "do": "sigkill", "rank": rank}]
@@ -284,7 +309,8 @@ def test_a_worker_of_a_group_is_killed(local_ray: Any, folder: Path, rank: int) 
     check(done.folder)
 
 
-@long
+@slow
+@pytest.mark.long
 def test_a_node_is_lost(more_nodes: Callable[..., Any], local_ray: Any, folder: Path) -> None:
     node = more_nodes(num_cpus=2)
     config = small(folder, "node", slots=None, losses=["contrastive", "margin"])
@@ -302,7 +328,8 @@ def test_a_node_is_lost(more_nodes: Callable[..., Any], local_ray: Any, folder: 
     check(done.folder)
 
 
-@long
+@slow
+@pytest.mark.long
 def test_mlflow_dies_in_mid_study_and_comes_back(undisturbed: Undisturbed, folder: Path, tmp_path: Path) -> None:
     """Training does not wait for it: the study's rows go on while it is away."""
     server = Server(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "artifacts")
@@ -319,7 +346,8 @@ def test_mlflow_dies_in_mid_study_and_comes_back(undisturbed: Undisturbed, folde
         server.kill()
 
 
-@long
+@slow
+@pytest.mark.long
 def test_a_job_that_ray_stops_is_interrupted_in_good_order(undisturbed: Undisturbed, local_ray: Any, folder: Path, one_home: str) -> None:
     """Ray sends SIGTERM, and SIGKILL as soon as it has waited for what `fairtrial submit` asks it to wait."""
     config = small(folder, "job")
@@ -330,7 +358,7 @@ def test_a_job_that_ray_stops_is_interrupted_in_good_order(undisturbed: Undistur
     job = client.submit_job(entrypoint=command, runtime_env={"env_vars": ENVIRONMENT | here})
     wait_for(folder / "job", rows(ROWS), lambda: client.get_job_logs(job) if client.get_job_status(job).is_terminal() else "")
     client.stop_job(job)
-    await_that(lambda: client.get_job_status(job).is_terminal(), seconds=90)
+    await_that(lambda: client.get_job_status(job).is_terminal())
     assert "Interrupted. Nothing is lost" in client.get_job_logs(job)
     check(folder / "job", finished=False)
     assert Driver(config, None, "--resume").end() == 0
@@ -338,7 +366,8 @@ def test_a_job_that_ray_stops_is_interrupted_in_good_order(undisturbed: Undistur
     assert same(folder / "job", undisturbed)
 
 
-@long
+@slow
+@pytest.mark.long
 def test_a_study_moved_elsewhere_goes_on(undisturbed: Undisturbed, tmp_path: Path) -> None:
     """As after the loss of a machine whose storage survived: the studies folder with its store, copied to another place."""
     config = small(tmp_path / "there", "moved")

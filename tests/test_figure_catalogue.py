@@ -9,10 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made import RATIO, Made, empty, everything, one_row, partly_failed, rows_of
-from made_maps import spec_of, write_kept
 from PIL import Image
-from test_figure_family import overlaps, words
 
 from analysis.figures.catalogue import FIGURES, OF_SCORES, Source, draw
 from analysis.figures.toys import toy_embeddings
@@ -21,6 +18,9 @@ from analysis.report import MAPS, OF_A_PLACE, OF_THE_STUDY
 from analysis.tables.catalogue import Study
 from analysis.tracking import StudyRows
 from study.config import StudyConfig
+from tests.support.made import RATIO, Made, empty, everything, one_row, partly_failed, rows_of
+from tests.support.made_maps import spec_of, write_kept
+from tests.support.pictures import overlaps, words
 
 
 def measured(rows: StudyRows) -> StudyRows:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, RATIO, everything, rows_of, share
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
 from PIL import Image
-from stores import write_study
 
 from analysis import figures
 from analysis.figures import Drawing
@@ -31,6 +24,9 @@ from analysis.tables.scores import frame as scores_frame
 from analysis.tables.scores import scores
 from analysis.tables.table import Cell
 from analysis.tracking import StudyRows, read_study
+from tests.support.made import FOLDS, RATIO, everything, rows_of, share
+from tests.support.pictures import overlaps, words
+from tests.support.stores import write_study
 
 # Thesis table 11, as totals over its 12 settings.
 TOTALS = {
@@ -105,31 +101,6 @@ OF_PLAIN_DATA: dict[str, Callable[[int], Drawing | None]] = {
     "same_vs_different": lambda n: figures.same_vs_different({("fc", "train"): a_nearest(n), ("fc", "test"): a_nearest(n)}, name="x"),
     "gallery": a_gallery,
 }
-
-
-def words(drawing: Drawing | None) -> list[str]:
-    assert drawing
-    return ["".join(part.itertext()) for part in ElementTree.fromstring(drawing.inline()).iter("{http://www.w3.org/2000/svg}text")]
-
-
-def overlaps(drawing: Drawing) -> list[tuple[str, str]]:
-    """Pairs of texts that lie on each other."""
-    canvas = FigureCanvasAgg(drawing.figure)
-    canvas.draw()
-    found = []
-    ticks = {label for axis in _axes(drawing) for tick in axis.get_major_ticks() for label in (tick.label1, tick.label2)}
-    drawn = {tick.label1 for axis in _axes(drawing) for tick in axis._update_ticks()}  # the others lie outside of the axis's range
-    texts = [text for text in drawing.figure.findobj(Text) if text not in ticks or text in drawn]
-    shown = [text for text in texts if text.get_visible() and text.get_text().strip() and (text.axes is None or text.axes.get_visible())]
-    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in shown if not text.get_rotation()]
-    for (one, a), (other, b) in combinations(boxes, 2):
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 2 and min(a.y1, b.y1) - max(a.y0, b.y0) > 3:
-            found.append((one, other))
-    return found
-
-
-def _axes(drawing: Drawing) -> list[Axis]:
-    return [axis for axes in drawing.figure.findobj(Axes) if axes.get_visible() and axes.axison for axis in (axes.xaxis, axes.yaxis)]
 
 
 def full() -> StudyRows:

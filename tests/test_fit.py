@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from trainables_helpers import FEW, SPLIT, search, sketches
 
 from search_spaces import LOSSES
+from tests.support.specs import FEW, SPLIT, search, sketches
 from trainables.contract import UNTRAINED, Split, TrialSpec
 from trainables.fit import Fit
 from trainables.optimiser import set_learning_rates

@@ -7,8 +7,8 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-import trees
 
+from tests.support import trees
 from trainables.contract import Origin
 from trainables.datasets.folders import read_own
 

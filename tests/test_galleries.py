@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from metrics_helpers import CASES, data, slow_retrieval
 
+from tests.support.slow_metrics import CASES, data, slow_retrieval
 from trainables.metrics import galleries
 from trainables.metrics.galleries import ROUNDS, deal
 from trainables.metrics.retrieval import retrieval

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.multiprocessing import start_processes
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
-from trainables_helpers import search, sketches
 
 from search_spaces import LOSSES
+from tests.support.specs import search, sketches
 from trainables.fit import EMBEDDING, Fit
 from trainables.gather import gather
 from trainables.losses import BUILDERS, Objective

@@ -16,9 +16,10 @@ import pytest
 import ray
 import torch
 from ray import cloudpickle
-from ray_helpers import await_that, our_actors
-from trainables_helpers import SPLIT, final, search
 
+from tests.support.actors import our_actors
+from tests.support.specs import SPLIT, final, search
+from tests.support.waiting import await_that
 from trainables import group as module
 from trainables.artifacts import read, write
 from trainables.contract import Crew, Split, TrialSpec

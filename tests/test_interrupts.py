@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from study.interrupts import Interrupted, Interrupts, raised
 from study.ledger import events
+from tests.support.killing import rows
+from tests.support.waiting import await_that
 
 ROOT = Path(__file__).parent.parent
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -119,14 +121,13 @@ def begin(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def until_rows(process: subprocess.Popen[str], folder: Path, count: int) -> None:
-    deadline = time.monotonic() + 240
-    while sum(event["event"] == "row" for event in events(folder / "studies" / "quickstart-smoke")) < count:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    study = folder / "studies" / "quickstart-smoke"
+    written = rows(count)
+    await_that(lambda: written(events(study)), lambda: "" if process.poll() is None else str(process.communicate()))
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_study_on_the_command_line_that_is_terminated_says_how_to_go_on(tmp_path: Path) -> None:
     process = begin(tmp_path)
@@ -140,7 +141,7 @@ def test_a_study_on_the_command_line_that_is_terminated_says_how_to_go_on(tmp_pa
 
 
 @pytest.mark.ray
-@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_ctrl_c_before_the_first_trial_and_while_it_runs_and_twice(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_ctrl_c_before_the_first_trial_and_while_it_runs_and_twice(tmp_path: Pat
     assert process.stdout
     while "Starting Ray" not in process.stdout.readline():
         assert process.poll() is None
-    time.sleep(3)  # Ray starts
+    await_that(lambda: psutil.Process(process.pid).children())  # Ray starts
     process.send_signal(signal.SIGTERM)
     said, errors = process.communicate(timeout=120)
     assert (process.returncode, "No trial had begun, and nothing is left behind." in said) == (143, True), said + errors

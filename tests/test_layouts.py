@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-import trees
 
+from tests.support import trees
 from trainables.datasets import catalogue
 from trainables.datasets.catalogue import DATASETS, check_counts
 from trainables.datasets.layouts import LAYOUTS, read_layout

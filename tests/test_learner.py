@@ -9,8 +9,8 @@ from statistics import fmean
 import numpy as np
 import pytest
 import torch
-from trainables_helpers import FEW, SPLIT, final, search, sketches, timeless
 
+from tests.support.specs import FEW, SPLIT, final, search, sketches, timeless
 from trainables.artifacts import SEAL, STATE, write
 from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, LawError, Leaves, Split, TrialSpec
 from trainables.learner import Learner

@@ -19,6 +19,7 @@ import pytest
 
 from study import lease
 from study.lease import LEASE, REQUEST, Lease, ask, holder
+from tests.support.waiting import await_that
 
 
 def test_a_second_driver_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
@@ -182,14 +183,7 @@ def test_the_holder_renews_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(lease, "BEAT", 0.0)
     monkeypatch.setattr(lease, "POLL", 0.02)
     with Lease(tmp_path) as mine:
-        wait(lambda: json.loads((tmp_path / LEASE).read_text())["beat"] > mine.mine.beat)
-
-
-def wait(what: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        await_that(lambda: json.loads((tmp_path / LEASE).read_text())["beat"] > mine.mine.beat)
 
 
 def test_a_request_reaches_the_driver_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +192,7 @@ def test_a_request_reaches_the_driver_once(tmp_path: Path, monkeypatch: pytest.M
     ask(tmp_path, "cancel")  # meant for an earlier driver
     with Lease(tmp_path, heard.append):
         ask(tmp_path, "stop")
-        wait(lambda: heard)
+        await_that(lambda: heard)
     assert heard == ["stop"]
     assert not (tmp_path / REQUEST).exists()
 
@@ -210,9 +204,9 @@ def test_a_request_that_is_none_is_passed_over_and_the_next_one_heard(tmp_path: 
     with Lease(tmp_path, heard.append) as mine:
         (tmp_path / "draft").write_bytes(odd)
         (tmp_path / "draft").replace(tmp_path / REQUEST)
-        wait(lambda: not (tmp_path / REQUEST).exists())
+        await_that(lambda: not (tmp_path / REQUEST).exists())
         ask(tmp_path, "stop")
-        wait(lambda: heard)
+        await_that(lambda: heard)
         assert mine.thread.is_alive()
     assert heard == ["stop"]
 
@@ -230,10 +224,7 @@ def test_a_driver_whose_study_was_taken_from_it_ends(tmp_path: Path, monkeypatch
 
 def test_a_driver_that_is_dead_but_not_buried_holds_nothing(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    deadline = time.monotonic() + 30
-    while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    await_that(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
     leave(tmp_path, pid=child.pid)
     assert holder(tmp_path) is None
     child.wait()

@@ -2,17 +2,14 @@
 
 from typing import Any
 
-import formulas_classification
-import formulas_pair
-import formulas_proxy
-import formulas_triplet
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from trainables_helpers import batch_for, between, triplet_batch
 
 from search_spaces import LOSSES, Value
+from tests.support import formulas_classification, formulas_pair, formulas_proxy, formulas_triplet
+from tests.support.specs import batch_for, between, triplet_batch
 from trainables.losses import BUILDERS, Objective
 
 NAMES = sorted(BUILDERS)

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from made import FOLDS, HONEST, LAST, MEASURED, PEEKS, RATIO, Made, everything, final, more, rows_of, share, spec, store
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.effects import effects
@@ -20,6 +19,7 @@ from analysis.tables.scores import frame
 from analysis.tables.table import Cell, Table
 from analysis.tables.tournament import tournament
 from analysis.tracking import StudyRows, open_store, read_study
+from tests.support.made import FOLDS, HONEST, LAST, MEASURED, PEEKS, RATIO, Made, everything, final, more, rows_of, share, spec, store
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import json
 import shutil
 
 import pytest
-import trees
 
+from tests.support import trees
 from trainables.contract import Origin
 from trainables.datasets import manifest, preparing
 from trainables.datasets.catalogue import index

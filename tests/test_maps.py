@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from made_maps import made_kept, spec_of, units, write_kept
 
 from analysis.maps.kept import FC, GAP, read_kept, whole_classes
 from analysis.maps.nearest import nearest, neighbours
 from analysis.maps.pictures import joint, yoked
 from analysis.maps.plane import joint_tsne, umap
+from tests.support.made_maps import made_kept, spec_of, units, write_kept
 from trainables.metrics.retrieval import retrieval
 
 

@@ -5,9 +5,9 @@ import copy
 import pytest
 import torch
 from torch.nn import functional as F
-from trainables_helpers import batch, search, sketches
 
 from search_spaces import LOSSES
+from tests.support.specs import batch, search, sketches
 from trainables.fit import Fit
 from trainables.losses import BUILDERS
 from trainables.losses.memory import can_remember, remember

@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from metrics_helpers import CASES, COSINES, EVERY, PER_QUERY, data
 from pytorch_metric_learning.distances import CosineSimilarity
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
 from sklearn.neighbors import NearestNeighbors
 
+from tests.support.slow_metrics import CASES, COSINES, EVERY, PER_QUERY, data
 from trainables.contract import Origin
 from trainables.datasets.catalogue import DATASETS, index
 from trainables.metrics.clustering import CLUSTERING

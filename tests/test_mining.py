@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 import torch
-from formulas_pair import cosine, distance
-from formulas_triplet import given, semi_hard
 from pytorch_metric_learning.distances import CosineSimilarity, LpDistance
-from trainables_helpers import batch, triplet_batch
 
 from search_spaces import LOSSES
+from tests.support.formulas_pair import cosine, distance
+from tests.support.formulas_triplet import given, semi_hard
+from tests.support.specs import batch, triplet_batch
 from trainables.losses import BUILDERS
 from trainables.losses.mining import GivenTriplets, RandomPositive, SemiHardNegative, WholeAnchors
 

@@ -4,86 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from invariants import check_ledger, check_mlflow
 
 from analysis.tracking import Tracker, TrackingError, open_store, read_study
 from analysis.tracking.files import fetch
 from study import mirror as mirrors
-from study.config import StudyConfig, make
-from study.cursor import CURSOR, cursor
+from study.config import make
+from study.cursor import CURSOR
 from study.ledger import LEDGER, Ledger, events
 from study.mirror import Mirror
 from study.preflight import tracking_uri
-from study.resume import identity
-from study.search import Given
-from study.storage import KEPT, checkpoints, config_yaml, keep, leaves, trial_folder
+from study.storage import KEPT, checkpoints, trial_folder
 from tests.conftest import MakeConfig
-from trainables.artifacts import write
-
-
-class Written:
-    """A study of two final trials and a search trial, written by hand; in three parts."""
-
-    def __init__(self, config: StudyConfig) -> None:
-        self.config, self.folder = config, Path(config.studies) / config.name
-        self.folder.mkdir(parents=True)
-        (self.folder / "config.yaml").write_text(config_yaml(config))
-        self.ledger = Ledger(self.folder / LEDGER)
-        cell = config.cells()[1]
-        search = Given("search-0", config.spec(cell, "search", 0, config.published("triplet")))
-        self.trials = [search, *(Given(f"final-{seed}", config.spec(cell, "final", seed, search.spec.setting)) for seed in (1, 2))]
-
-    def begin(self) -> None:
-        self.ledger.note("study", **identity(self.config, {}), total=3)
-
-    def trial(self, number: int, *, epochs: int = 3, ends: bool = True) -> None:
-        given = self.trials[number]
-        self.ledger.note("trial", **given.event())
-        for epoch in range(1, epochs + 1):
-            metrics = {"select/recall_at_1": 0.1 * epoch, "seconds": 1.0}
-            self.ledger.note("row", key=given.key, epoch=epoch, score=0.1 * epoch, metrics=metrics)
-        if ends:
-            self.end(number, epochs)
-
-    def end(self, number: int, epochs: int) -> None:
-        given = self.trials[number]
-        self._leave(given, epochs)
-        metrics = {"test/recall_at_1": 0.1 * number, "chosen_epoch": 2.0}
-        self.ledger.note("end", key=given.key, outcome="finished", epoch=epochs, score=0.3, metrics=metrics, nodes=["n"])
-
-    def _leave(self, given: Given, epochs: int) -> None:
-        path = self.folder / "ray" / "1" / trial_folder(given.key) / "checkpoint_000000"
-        path.mkdir(parents=True)
-        queries = {given.spec.rule: {"image": [1], "class": [1], "recall_at_1": [1.0], "map_at_r": [0.1 * given.spec.seed]}}
-        fold = {"weights": {}, "queries": queries, "embeddings": None}
-        artifacts = {"folds": {0: fold} if given.spec.phase == "final" else {}, "concatenated": {}}
-        write(path, {"state": {"rows": [{}] * epochs}, "artifacts": artifacts})
-        if names := leaves(given.name, self.config):
-            keep(self.folder, given.key, names)
-
-    def mirror(self, *, resumed: bool = False) -> Mirror:
-        mirror = Mirror(self.config, self.folder, self.ledger, resumed=resumed)
-        mirror.wait_until_ready()
-        return mirror
-
-    def check(self, *, finished: bool) -> None:
-        check_mlflow(self.folder, check_ledger(self.folder), finished=finished)
-        assert cursor(self.folder) == (self.folder / LEDGER).stat().st_size
-
-
-@pytest.fixture(scope="session")
-def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without a study: making one takes MLflow seconds, copying it none."""
-    path = tmp_path_factory.mktemp("fresh") / "mlflow.db"
-    open_store(f"sqlite:///{path}").search_experiments()
-    return path
+from tests.support.waiting import await_that
+from tests.support.written import Written, at_once, everything
 
 
 @pytest.fixture
@@ -91,21 +29,6 @@ def written(config: MakeConfig, fresh_store: Path) -> Written:
     written = Written(config(losses=["triplet"], name="mirrored", reproductions=2))
     shutil.copy(fresh_store, written.folder.parent / "mlflow.db")
     return written
-
-
-def everything(written: Written) -> None:
-    for number in range(3):
-        written.trial(number)
-    written.ledger.note("finished")
-
-
-def at_once(studies: list[Written], followed: list[Mirror]) -> None:
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(everything, studies))
-    for mirror in followed:
-        mirror.close()
-    for each in studies:
-        each.check(finished=True)
 
 
 def test_a_whole_study_is_mirrored_and_its_checkpoints_go(written: Written) -> None:
@@ -264,10 +187,7 @@ def test_a_store_that_goes_away_is_waited_for_and_nobody_waits_with_it(written: 
         away.setattr(Tracker, "log_points", unreachable)
         away.setattr(Tracker, "start_trial", unreachable)
         everything(written)  # every note returns: they go to the disk
-        deadline = time.monotonic() + 30
-        while mirror.failure is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        await_that(lambda: mirror.failure is not None)
         assert len(events(written.folder)) == 1 + 3 * 5 + 1
     mirror.close()
     written.check(finished=True)
@@ -293,10 +213,9 @@ def test_on_a_full_disk_nobody_waits_for_a_store_that_is_away(written: Written, 
     mirror = written.mirror()
     monkeypatch.setattr(Tracker, "start_trial", unreachable)
     everything(written)
-    began = time.monotonic()
+    monkeypatch.setattr(mirrors, "PATIENCE", float("inf"))  # who waits, waits for ever
     with pytest.raises(TrackingError, match="nothing is lost"):
         mirror.close(waits=False)
-    assert time.monotonic() - began < mirrors.PATIENCE / 3
 
 
 def test_a_study_that_grew_by_search_trials_alone_has_its_means_once(written: Written) -> None:
@@ -349,10 +268,7 @@ def test_a_hiccup_after_the_start_is_no_refusal_and_a_long_one_is_told_once(writ
     with monkeypatch.context() as away:
         away.setattr(Tracker, "start_cell", unreachable)
         mirror = Mirror(written.config, written.folder, written.ledger, resumed=False, say=said.append)
-        deadline = time.monotonic() + 60
-        while not said:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        await_that(lambda: said)
         mirror.wait_until_ready()  # raises nothing: the store was there when it was opened
     everything(written)
     mirror.close()

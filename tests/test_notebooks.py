@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
-from made import HONEST, RATIO, everything, store
-from made_maps import spec_of, write_kept
 
 from analysis.tracking import open_store, read_study
-
-ROOT = Path(__file__).parent.parent
-NOTEBOOKS = sorted((ROOT / "analysis" / "notebooks").glob("*.ipynb"))
+from tests.support.made import HONEST, RATIO, everything, store
+from tests.support.made_maps import spec_of, write_kept
+from tests.support.notebooks import NOTEBOOKS, ROOT, run
 
 
 def test_there_is_a_notebook_for_every_question():
@@ -43,19 +39,6 @@ def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     for file in write_kept(folder / "kept", spec, per_class=2):
         open_store(uri).log_artifact(run, str(file))
     return uri
-
-
-def run(path: Path, store: str, monkeypatch: pytest.MonkeyPatch, study: str = "made") -> str:
-    """All outputs as one text."""
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    monkeypatch.setenv("FAIRTRIAL_STORE", store)
-    monkeypatch.setenv("FAIRTRIAL_STUDY", study)
-    monkeypatch.setenv("FAIRTRIAL_POINTS", "120")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    book = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(book, timeout=240, kernel_name="python3").execute()
-    assert len(json.dumps(book)) < 3_000_000
-    return str([cell.outputs for cell in book.cells if cell.cell_type == "code"])
 
 
 @pytest.mark.timeout(900)

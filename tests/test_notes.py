@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from made import FOLDS, HITS, RATIO, Made, final, rows_of
 
 from analysis.notes import notes
 from analysis.places import places
+from tests.support.made import FOLDS, HITS, RATIO, Made, final, rows_of
 
 FIXED, RESPLIT = "the split and the searched setting are held fixed.", "each seed has a split of its own"
 

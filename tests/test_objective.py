@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch import Tensor
-from trainables_helpers import batch, batch_for
 
 from search_spaces import LOSSES
+from tests.support.specs import batch, batch_for
 from trainables.losses import BUILDERS, Objective
 
 NAMES = sorted(BUILDERS)

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from trainables_helpers import search, sketches
 
 from search_spaces import find_card, find_own
 from study.sources import resolve
+from tests.support.specs import search, sketches
 from trainables.fit import Fit
 from trainables.losses import find_builder
 

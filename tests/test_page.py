@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import HONEST, RATIO, everything, rows_of, store
-from made_maps import spec_of, write_kept
 
 from analysis.figures.catalogue import FIGURES
 from analysis.page import write_page
@@ -21,6 +19,8 @@ from analysis.tables.catalogue import TABLES, Study, make_table
 from analysis.tracking import StudyRows, Tracker, TrackingError, keep_files, open_store, read_study
 from study.config import make
 from study.presets import SMOKE, quickstart
+from tests.support.made import HONEST, RATIO, everything, rows_of, store
+from tests.support.made_maps import spec_of, write_kept
 
 BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 # Runs in the page after its own script, and leaves what it saw where --dump-dom shows it.

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.decomposition import PCA as Reference
 from torch import Tensor, nn
-from trainables_helpers import SPLIT, final, sketches
 
+from tests.support.specs import SPLIT, final, sketches
 from trainables.contract import PCA, Split, TrialSpec
 from trainables.fit import EMBEDDING, POOLED, Fit
 from trainables.learner import Learner

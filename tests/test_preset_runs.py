@@ -11,13 +11,12 @@ from study.planning import plan_cells, totals
 from study.presets import PRESETS
 from study.sources import resolve
 
-pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(900)]
-# In every run of the tests: folds; the coordinate sweep beside the default setup; a tagged loss with batches of triplets.
-ALWAYS = ["thesis_cross_validation", "thesis_fixed_validation", "triplet_report"]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(900)]
 
 
-def ends_well(name: str, folder: Path) -> None:
-    config = resolve(name, smoke=True, sets=[f"studies={folder}"]).config
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_the_smoke_study_of_a_preset_ends_well(name: str, tmp_path: Path) -> None:
+    config = resolve(name, smoke=True, sets=[f"studies={tmp_path / 'studies'}"]).config
     counts = totals(config, plan_cells(config))
     done = run_study(config)
     assert (done.failed, done.interrupted) == (0, False)
@@ -25,14 +24,3 @@ def ends_well(name: str, folder: Path) -> None:
     assert {row.loss for ranking in done.rankings for row in ranking.rows} == set(config.losses)
     assert done.page is not None
     assert done.page.stat().st_size > 10_000
-
-
-@pytest.mark.parametrize("name", ALWAYS)
-def test_a_smoke_study_ends_well(name: str, tmp_path: Path) -> None:
-    ends_well(name, tmp_path / "studies")
-
-
-@pytest.mark.presets
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_the_smoke_study_of_every_preset_ends_well(name: str, tmp_path: Path) -> None:
-    ends_well(name, tmp_path / "studies")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 
-from made import everything, rows_of
 from rich.console import Console
 
 from analysis.tables import Number, Ranking, RankingRow, rankings
 from study.printing import print_rankings
+from tests.support.made import everything, rows_of
 
 DEFAULT = {"recall_at_1": Number(0.25, 0.2, 0.3, "best-on-test"), "map_at_r": Number(0.05, 0.04, 0.06, "best-on-test")}
 HONEST = {"recall_at_1": Number(0.231, 0.2, 0.26, "selected-on-validation"), "map_at_r": Number(0.04, 0.03, 0.05, "selected-on-validation")}

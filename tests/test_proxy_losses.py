@@ -3,17 +3,16 @@
 import math
 from itertools import pairwise
 
-import formulas_classification
-import formulas_proxy
 import pytest
 import torch
 from pytorch_metric_learning import losses, regularizers
 from torch import Tensor
 from torch.nn import functional as F
-from trainables_helpers import batch
 
 from search_spaces.losses import classification as classification_cards
 from search_spaces.losses import proxy as proxy_cards
+from tests.support import formulas_classification, formulas_proxy
+from tests.support.specs import batch
 from trainables.losses import classification, proxy
 from trainables.losses.objective import Objective
 from trainables.losses.proxy_formulas import SparseCenters

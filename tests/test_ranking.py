@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from metrics_helpers import CASES, PER_QUERY, data, slow_retrieval, slow_score
 
+from tests.support.slow_metrics import CASES, PER_QUERY, data, slow_retrieval, slow_score
 from trainables.metrics import ranking
 from trainables.metrics.retrieval import retrieval
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import everything, store
 
 from analysis.tracking import Tracker, open_store, raw, read_study
 from analysis.tracking.raw import Point, RawRun, read_raw
+from benchmarks.outage import Server
+from tests.support.made import everything, store
 
 KEYS = ["run_id", "metric", "epoch"]
 
@@ -92,7 +89,7 @@ def test_of_an_epoch_that_was_written_twice_the_later_counts(tmp_path: Path) -> 
     assert read_study(uri, "twice").curves[["epoch", "value"]].values.tolist() == [[1, 0.4]]
 
 
-class Server:
+class OneByOne:
     """Stands for an MLflow client: what it is asked for one run at a time."""
 
     class Value:
@@ -107,7 +104,7 @@ class Server:
 
 
 def test_a_server_that_cannot_answer_in_bulk_is_asked_run_by_run() -> None:
-    client, runs = Server(), [f"{i}" for i in range(150)]
+    client, runs = OneByOne(), [f"{i}" for i in range(150)]
     calls: list[int] = []
 
     def ask(some: list[str], metric: str) -> list[Point] | None:
@@ -121,29 +118,11 @@ def test_a_server_that_cannot_answer_in_bulk_is_asked_run_by_run() -> None:
 
 
 @pytest.fixture(scope="module")
-def server(uri: str) -> Iterator[str]:
+def server(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real MLflow server over the same store."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--port", str(port), "--workers", "1"]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{address}/health", timeout=1).close()
-                break
-            except OSError:
-                assert process.poll() is None
-                time.sleep(0.5)
-        yield address
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
+    server = Server(uri, tmp_path_factory.mktemp("artifacts"))
+    yield server.uri
+    server.kill()
 
 
 def test_a_server_gives_the_same_rows_in_a_few_calls(uri: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:

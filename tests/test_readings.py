@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share, store
 
 from analysis.readings import audited
 from analysis.tables import Number, Ranking, RankingRow, rankings
 from analysis.tracking import read_study
+from tests.support.made import FOLDS, HONEST, LAST, PEEKS, RATIO, everything, final, rows_of, share, store
 from trainables.contract import Rule
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from made import FOLDS, RATIO, everything, final, rows_of, spec
 
 from analysis.report import write_report
 from analysis.tables.catalogue import Study
 from analysis.tracking import Tracker, read_study
+from tests.support.made import FOLDS, RATIO, everything, final, rows_of, spec
 
 RULES = {"default": "best-on-test", "fixed_validation": "selected-on-validation", "none": "untrained"}
 CONFIG = "name: full\nselect_metric: recall_at_1\ntracking_uri: https://me:secret@mlflow.example/\n"

@@ -8,10 +8,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from made import everything, share, store
 from typer.testing import CliRunner
 
 from study.__main__ import app
+from tests.support.made import everything, share, store
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
-from invariants import check_ledger, story
-from trees import folders
 
 from search_spaces import LOSSES
 from study.config import StudyConfig
@@ -25,6 +22,8 @@ from study.search import Given, StudySearcher
 from study.splits import digest, splits_text
 from study.stopping import StopPerCell
 from tests.conftest import MakeConfig
+from tests.support.invariants import check_ledger, story
+from tests.support.trees import folders
 
 CODE = {"sources": "1", "ray": "2"}
 
@@ -98,7 +97,6 @@ def study(config: MakeConfig, **changes: Any) -> StudyConfig:
 
 
 @pytest.mark.parametrize("strategy", ["hyperopt", "coordinate"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @hypothesis.given(cuts=some.lists(some.floats(0, 1), min_size=1, max_size=4))
 def test_a_study_that_is_killed_at_any_moments_does_what_an_undisturbed_one_does(
     config: MakeConfig, tmp_path: Path, strategy: str, cuts: list[float]
@@ -119,7 +117,6 @@ def test_a_study_that_is_killed_at_any_moments_does_what_an_undisturbed_one_does
         assert story(killed) == story(whole)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @hypothesis.given(cut=some.floats(0, 1), slots=some.integers(2, 5))
 def test_with_several_slots_no_trial_is_lost_or_run_twice(config: MakeConfig, tmp_path: Path, cut: float, slots: int) -> None:
     wanted, folder = study(config), tmp_path / "several"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
+import signal
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +13,9 @@ from ray.util.placement_group import placement_group, placement_group_table, rem
 
 from study import room as module
 from study.preflight import PreflightError
-from study.room import AHEAD, Room, autoscales, find_room, places
+from study.room import AHEAD, STARTS, Room, autoscales, find_room, places, start_ray
 from tests.conftest import MakeConfig
+from tests.support.waiting import await_that
 from trainables.contract import Crew
 
 
@@ -70,6 +72,56 @@ def test_machines_of_ones_own_and_nodes_that_are_only_watched_do_not_grow(kind: 
         assert autoscales() == grows
 
 
+@pytest.fixture
+def no_shared_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that failed leaves this process's Ray; here that may be the one that all tests share."""
+    monkeypatch.setattr(module.ray, "shutdown", lambda: None)
+
+
+class LateAgents:
+    """Starts a process each time, and fails as Ray does where its agents are late; comes up at the third try."""
+
+    def __init__(self) -> None:
+        self.left: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self) -> str:
+        self.left.append(subprocess.Popen(["sleep", "600"]))
+        if len(self.left) < 3:
+            raise Exception("The current node timed out during startup.")
+        return "up"
+
+
+def test_a_ray_that_does_not_come_up_is_started_again_and_what_it_left_is_ended(no_shared_ray: None) -> None:
+    start, said = LateAgents(), list[str]()
+    try:
+        assert start_ray(start, said.append) == "up"
+        assert [process.poll() for process in start.left] == [-signal.SIGKILL, -signal.SIGKILL, None]
+        assert len(said) == 2
+        assert said[0].startswith("Ray did not come up (The current node timed out during startup.); this machine may be busy.")
+    finally:
+        start.left[-1].kill()
+        start.left[-1].wait()
+
+
+def test_a_ray_that_never_comes_up_is_given_up_with_its_own_words(no_shared_ray: None) -> None:
+    said: list[str] = []
+
+    def start() -> None:
+        raise Exception("no raylet")
+
+    with pytest.raises(Exception, match="no raylet"):
+        start_ray(start, said.append)
+    assert len(said) == STARTS - 1
+
+
+def test_a_start_that_cannot_succeed_is_not_tried_again() -> None:
+    def start() -> None:
+        raise ValueError("num_cpus must be positive")
+
+    with pytest.raises(ValueError, match="must be positive"):
+        start_ray(start, quiet)
+
+
 def quiet(line: str) -> None:
     raise AssertionError(line)
 
@@ -102,10 +154,7 @@ class TestOnACluster:
         assert room.slots() == 3
         assert waiting() == 2
         more_nodes(num_cpus=1)
-        deadline = time.monotonic() + 30
-        while waiting() != 1 and time.monotonic() < deadline:
-            assert room.slots() <= 4
-        assert waiting() == 1
+        await_that(lambda: room.slots() <= 4 and waiting() == 1)
         room.load = lambda: (3, 0)
         room.slots()
         assert waiting() == 0

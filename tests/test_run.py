@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,15 @@ import pandas as pd
 import pytest
 from ray import cloudpickle
 from rich.console import Console
-from trees import folders
 
 from analysis.exports import ranking_frame
 from analysis.tracking import StudyRows, TrackingError, read_study
 from search_spaces import LOSSES
 from study import run_study
 from study.config import StudyConfig, make
-from study.ledger import events
 from study.live import View
 from study.presets import SMOKE, quickstart
+from tests.support.trees import folders
 from trainables.contract import TrialSpec
 from trainables.learner import Learner
 
@@ -203,46 +202,6 @@ def test_every_loss_of_the_catalogue_trains_and_is_in_the_table(local_ray: None,
     assert {row.loss for row in done.rankings[0].rows} == set(LOSSES)
 
 
-Times = dict[str, tuple[float, float]]  # key of a trial -> when its first epoch began, when it ended
-
-
-def times(folder: Path) -> Times:
-    """From the ledger: milliseconds."""
-    told = events(folder)
-    ends = {event["key"]: event["at"] for event in told if event["event"] == "end"}
-    first = {event["key"]: event["at"] - 1000 * event["metrics"]["seconds"] for event in reversed(told) if event["event"] == "row"}
-    return {key: (first[key], end) for key, end in ends.items()}
-
-
-def idle_share(found: Times, slots: int) -> float:
-    """The share of slot-seconds, once all slots are up, in which a slot was idle though a trial could have been started."""
-    over: dict[str, float] = {}  # cell -> end of its search
-    for key, (_, end) in found.items():
-        cell, _, name = key.rpartition("/")
-        over[cell] = max(over.get(cell, 0.0), end) if name.startswith("search-") else over.get(cell, 0.0)
-    begins = sorted(start for start, _ in found.values())[slots - 1]
-    moments = sorted({moment for both in found.values() for moment in both})
-    idle = total = 0.0
-    for a, b in pairwise(moment for moment in moments if moment >= begins):
-        running = sum(start <= a and end >= b for start, end in found.values())
-        # A search trial could start at any time here (HyperOpt needs no other's end), a final trial when its cell's search was over.
-        waits = sum(start >= b and ("/search-" in key or over[key.rpartition("/")[0]] <= a) for key, (start, _) in found.items())
-        idle += min(slots - running, waits) * (b - a)
-        total += slots * (b - a)
-    return idle / total
-
-
-def test_a_slot_is_idle_only_when_nothing_can_be_started(folder: Path, local_ray: None) -> None:
-    """tests/test_simulation.py has the law; this measures it from the rows' times."""
-    config = small(
-        folder, name="busy", losses=["contrastive", "proxy_anchor"], search_trials=4, reproductions=3, steps_per_epoch=60, epochs=3
-    )
-    assert run_study(config, view=Watching(config)).failed == 0
-    found = times(folder / "busy")
-    assert len(found) == 2 * (4 + 3)
-    assert idle_share(found, 2) < 0.2  # what is left is the way from one trial to the next
-
-
 @pytest.mark.timeout(600)
 def test_the_same_seed_on_one_slot_gives_the_same_settings_and_the_same_table_twice(folder: Path, local_ray: None) -> None:
     found = []
@@ -285,3 +244,12 @@ def test_a_search_with_test_feedback_is_marked_all_the_way(folder: Path, local_r
     (row,) = done.rankings[0].rows
     assert (row.rank, row.validation) == (None, {})
     assert row.default["recall_at_1"].peeks
+
+
+def test_a_store_that_cannot_be_made_ends_with_exit_4_and_leaves_nothing(tmp_path: Path, ray_address: str) -> None:
+    words = ["run", "quickstart", "--smoke", "--set", "tracking_uri=sqlite:////proc/nowhere/x.db", "--set", f"studies={tmp_path}/studies"]
+    done = subprocess.run([sys.executable, "-m", "study", *words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=200)
+    assert done.returncode == 4
+    assert "fairtrial: MLflow at sqlite:////proc/nowhere/x.db cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("studies/*"))

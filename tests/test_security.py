@@ -11,7 +11,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import ClassVar
 import psutil
 import pytest
 import torch
-from test_mirror import Written, everything
 from typer.testing import CliRunner
 
 from study import mirror
@@ -29,6 +27,8 @@ from study.config import make
 from study.room import close_token
 from study.sources import read_yaml
 from tests.conftest import MakeConfig
+from tests.support.waiting import await_that
+from tests.support.written import Written, everything
 from trainables.artifacts import STATE, read
 
 ROOT = Path(__file__).parent.parent
@@ -77,15 +77,15 @@ def test_the_ui_listens_on_the_loopback_alone_and_goes_with_its_terminal(tmp_pat
     words = ["ui", "--no-browser", "--port", str(port), "--studies", str(tmp_path)]
     log = (tmp_path / "log.txt").open("w")
     shown = subprocess.Popen([sys.executable, "-m", "study", *words], cwd=ROOT, stdout=log, stderr=log)
-    deadline, found, family = time.monotonic() + 240, list[str](), list[psutil.Process]()
+    family: list[psutil.Process] = []
+
+    def listening() -> list[str]:
+        family[:] = psutil.Process(shown.pid).children(recursive=True)
+        return listens(family)
+
     try:
-        while not found:
-            assert shown.poll() is None, (tmp_path / "log.txt").read_text()
-            assert time.monotonic() < deadline, (tmp_path / "log.txt").read_text()
-            time.sleep(0.3)
-            family = psutil.Process(shown.pid).children(recursive=True)
-            found = listens(family)
-        assert set(found) == {"127.0.0.1"}
+        await_that(listening, lambda: "" if shown.poll() is None else (tmp_path / "log.txt").read_text())
+        assert set(listening()) == {"127.0.0.1"}
         shown.send_signal(signal.SIGHUP)
         assert shown.wait(30) == 0
         assert not psutil.wait_procs(family, timeout=30)[1], "nothing of it is left"

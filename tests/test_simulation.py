@@ -141,9 +141,8 @@ def test_with_resplit_every_seed_has_a_split_of_its_own_and_the_table_says_so(pr
     assert len(searched) == 1, "all search trials are compared on the same classes"
     assert len({*searched, *finals}) == 1 + config.reproductions
     assert {*searched, *finals} == files
-    from made import RATIO, final, rows_of  # here: a simulation itself needs none of this
-
     from analysis.tables import rankings
+    from tests.support.made import RATIO, final, rows_of  # here: a simulation itself needs none of this
 
     rows = rows_of([replace(final("triplet", RATIO, "final", seed), split=split) for seed, split in enumerate(finals, start=1)])
     (ranking,) = rankings(rows)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainables_helpers import TRAINING, final, search
 
 import trainables.slot
+from tests.support.specs import TRAINING, final, search
 from trainables import fit
 from trainables.artifacts import epoch_of
 from trainables.contract import ARTIFACTS, UNTRAINED, Cell, Leaves, TrialSpec, WrongNode

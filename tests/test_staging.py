@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from trees import folders, jpeg
 
 from study.preflight import PreflightError
 from study.staging import stage
+from tests.support.trees import folders, jpeg
 from trainables.datasets import pixels
 from trainables.datasets.decode import BrokenImageError
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_mirror import Written, everything
 from typer.testing import CliRunner
 
 from analysis.tracking import open_store, studies
@@ -21,6 +19,8 @@ from study.lease import REQUEST, Lease
 from study.ledger import LEDGER
 from study.status import status_of, studies_in
 from tests.conftest import MakeConfig
+from tests.support.waiting import await_that
+from tests.support.written import Written, everything
 
 
 @pytest.fixture
@@ -145,9 +145,7 @@ def test_a_running_study_is_told(written: Written, verb: str, says: str) -> None
     with Lease(written.folder, heard.append):
         shown = fairtrial(written, verb, "mine")
         assert shown.exit_code == 0, shown.stderr
-        deadline = time.monotonic() + 10
-        while not heard and time.monotonic() < deadline:
-            time.sleep(0.05)
+        await_that(lambda: heard)
     assert heard == [verb]
     assert says in shown.stdout
 

@@ -7,19 +7,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import tags
-from test_mirror import Written, at_once
 
 from analysis.tracking import read_study
 from benchmarks.outage import Server, free_port
 from study.preflight import ask_server
 from tests.conftest import MakeConfig
+from tests.support.stores import tags
+from tests.support.waiting import await_that
+from tests.support.written import Written, at_once
 
 PROCESSES, THREADS, ROWS = 6, 2, 60
 WRITER = """
@@ -112,10 +112,7 @@ def test_a_server_on_postgresql_that_is_killed_in_mid_study_and_comes_back_has_e
     written.trial(1)  # returns: it only goes to the disk
     written.trial(2)
     written.ledger.note("finished")
-    deadline = time.monotonic() + 60
-    while mirror.failure is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert mirror.failure, "the server was away when something was to be written"
+    await_that(lambda: mirror.failure)  # the server was away when something was to be written
     server.start()
     mirror.close()
     written.check(finished=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stores import CLASSES, PER_CLASS, write_study
 
 from analysis.tables import Ranking, rankings
 from analysis.tracking import Tracker, read_study
+from tests.support.stores import CLASSES, PER_CLASS, write_study
 
 BASE = {("triplet", "best-on-test"): 4, ("triplet", "selected-on-validation"): 3, ("contrastive", "best-on-test"): 2,
         ("contrastive", "selected-on-validation"): 1, ("untrained", "untrained"): 0,

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stores import CLASSES, PER_CLASS, tags, write_study
-from trainables_helpers import SPLIT, final
 
 from analysis.tracking import StudyRows, Tracker, TrackingError, delete_study, open_store, read_study, redact, studies
+from tests.support.specs import SPLIT, final
+from tests.support.stores import CLASSES, PER_CLASS, tags, write_study
 from trainables.contract import Leaves
 from trainables.metrics.retrieval import METRICS, POOLED
 from trainables.worker import Worker

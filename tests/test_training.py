@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainables_helpers import sketches
 
 from search_spaces import Range, Value
 from search_spaces.training import TRAINING
 from study.search import StudySearcher
 from tests.conftest import MakeConfig
+from tests.support.specs import sketches
 from trainables.learner import Learner
 
 PUBLISHED = Path(__file__).parent.parent / "analysis" / "published" / "thesis_schedules.csv"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from made_maps import units
 from scipy import sparse
 from scipy.spatial.distance import squareform
 
 from analysis.maps.plane import joint_tsne
 from analysis.maps.yoked import Affinities, affinities, alignment, descend, divergence, yoked_tsne, zoom
+from tests.support.made_maps import units
 
 
 def made(points: int = 40) -> tuple[Affinities, np.ndarray, torch.Tensor]:

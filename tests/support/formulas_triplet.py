@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from formulas_pair import Vectors, cosine, distance, mean, mean_of_positive, sorts
+from tests.support.formulas_pair import Vectors, cosine, distance, mean, mean_of_positive, sorts
 
 Triplets = list[tuple[int, int, int]]
 

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from ray.util.state import list_actors
 
 RAYS_OWN = "_AutoscalingCoordinatorActor"  # one per cluster, made by the first Ray Train run, and there for good
-
-
-def await_that(holds: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
 
 
 def our_actors() -> list[str]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from formulas_proxy import Vectors, columns, cosine, dot, log_sum
+from tests.support.formulas_proxy import Vectors, columns, cosine, dot, log_sum
 
 
 def cross_entropy(logits: list[list[float]], y: list[int]) -> float:

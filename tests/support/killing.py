@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from study.cursor import CURSOR
 from study.ledger import events
 from study.presets import SMOKE, quickstart
 from study.storage import config_yaml
+from tests.support.waiting import PATIENCE, await_that
 
 HERE = Path(__file__).parent
-PATIENCE = 240  # seconds
 Told = Callable[[list[dict[str, Any]]], bool]
 Plan = list[dict[str, Any]]
 
@@ -37,11 +36,7 @@ def rows(count: int) -> Told:
 
 def wait_for(folder: Path, what: Told, unless: Callable[[], str] = lambda: "") -> None:
     """Until a study's ledger says so. unless: what ended it before."""
-    deadline = time.monotonic() + PATIENCE
-    while not what(events(folder)):
-        assert not unless(), unless()
-        assert time.monotonic() < deadline, f"nothing of the kind in {folder}"
-        time.sleep(0.05)
+    await_that(lambda: what(events(folder)), unless)
 
 
 class Driver:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import time
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,6 @@ from typing import Any
 import pandas as pd
 import ray
 from filelock import FileLock
-from ray_helpers import our_actors
 
 from analysis.tracking import open_store
 from study.config import StudyConfig, make
@@ -26,6 +24,8 @@ from study.search import StudySearcher
 from study.sources import read_yaml
 from study.stopping import StopPerCell
 from study.storage import checkpoints
+from tests.support.actors import our_actors
+from tests.support.waiting import await_that
 from trainables.contract import Cell
 
 
@@ -100,10 +100,7 @@ def check_readings(folder: Path, told: list[dict[str, Any]]) -> None:
 
 def check_nothing_lives(folder: Path) -> None:
     """No slot, no worker, no lock; Ray takes a moment to bury them."""
-    deadline = time.monotonic() + 60
-    while ray.is_initialized() and (alive := our_actors()):
-        assert time.monotonic() < deadline, alive
-        time.sleep(0.5)
+    await_that(lambda: not ray.is_initialized() or not our_actors())
     for path in folder.parent.glob("*.lock"):
         with FileLock(path, timeout=0):
             pass

@@ -1,0 +1,18 @@
+"""Wait for something that can be asked for, with a deadline that only a hung test meets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE = 240.0  # seconds: a busy machine is slow, and a test that hangs must still end
+PAUSE = 0.05
+
+
+def await_that(holds: Callable[[], object], unless: Callable[[], str] = lambda: "") -> None:
+    """Return once `holds()` is true; fail as soon as `unless()` says why it never will be, or after PATIENCE seconds."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert not (why := unless()), why
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(PAUSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -72,14 +73,23 @@ def config(tmp_path: Path) -> MakeConfig:
     return build
 
 
-@pytest.fixture(scope="session")
-def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without a study: making one takes MLflow seconds, copying it none."""
-    path = tmp_path_factory.mktemp("fresh") / "mlflow.db"
-    from analysis.tracking import open_store
+@pytest.fixture(autouse=True, scope="session")
+def quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """MLflow takes a second or two to make a SQLite store: it makes one when a test first needs one, and all others are copies."""
+    from analysis.tracking import store
 
-    open_store(f"sqlite:///{path}").search_experiments()
-    return path
+    settle, template = store._come_home, tmp_path_factory.mktemp("fresh") / "mlflow.db"
+
+    def copy(database: Path) -> None:
+        if not database.exists() and database.parent.is_dir() and database != template:
+            if not template.exists():
+                store.open_store(f"sqlite:///{template}").search_experiments()
+            shutil.copy(template, database)
+        settle(database)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_come_home", copy)
+        yield
 
 
 @pytest.fixture(autouse=True)

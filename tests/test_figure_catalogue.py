@@ -113,6 +113,7 @@ def with_embeddings(tmp_path: Path, config: Callable[..., StudyConfig]) -> Study
     return replace(rows_of(everything()), fetch=lambda run, name: files[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(WITH_MAPS))
 def test_maps_are_drawn_of_kept_embeddings(name: str, with_embeddings: StudyRows, tmp_path: Path) -> None:
     source = Source(Study(with_embeddings), cache=tmp_path / "maps")

@@ -27,6 +27,7 @@ from trainables.group import Exhausted, Group, GroupLost, TrialError
 from trainables.worker import Worker
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
+slow = pytest.mark.slow
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests
 
 OTHER = Split(tuple(range(4, 16)), tuple(range(4)), SPLIT.test)
@@ -100,6 +101,7 @@ def test_two_workers_give_the_curve_of_one(group: Group, loss: str, tmp_path: Pa
     assert (tmp_path / "queries.csv").read_text().count("\n") == 361
 
 
+@slow
 def test_four_workers_on_two_nodes_give_the_curve_of_one(more_nodes: Any, tmp_path: Path, group: Group) -> None:
     group.stop()
     more_nodes(num_cpus=2)
@@ -162,6 +164,7 @@ def test_a_killed_worker_comes_back_and_the_trial_goes_on_from_its_last_save(gro
     assert victim not in [usage["pid"] for usage in usages(group)]
 
 
+@slow
 def test_a_worker_that_fails_while_the_other_waits_for_it_brings_both_back(group: Group) -> None:
     train(group, search(seed=1))
     before = [usage["pid"] for usage in usages(group)]
@@ -169,6 +172,7 @@ def test_a_worker_that_fails_while_the_other_waits_for_it_brings_both_back(group
     assert not set(before) & {usage["pid"] for usage in usages(group)}
 
 
+@slow
 @pytest.mark.parametrize("seed", sorted(EXHAUSTED))
 def test_a_search_trial_that_is_too_large_for_any_worker_ends_with_the_worst_score(group: Group, seed: int, tmp_path: Path) -> None:
     epoch = EXHAUSTED[seed][1]
@@ -185,12 +189,14 @@ def test_a_search_trial_that_is_too_large_for_any_worker_ends_with_the_worst_sco
     assert len(train(group, search(seed=1))) == 3  # and the group goes on
 
 
+@slow
 def test_a_final_trial_that_is_too_large_has_failed(group: Group) -> None:
     group.begin(final(seed=15))
     with pytest.raises(Exhausted, match=r"(?s)Worker 0: .*CUDA out of memory.*Worker 1: "):
         group.step()
 
 
+@slow
 def test_a_worker_that_fails_every_time_fails_the_trial(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETURNS", 1)
     group.begin(search())
@@ -200,6 +206,7 @@ def test_a_worker_that_fails_every_time_fails_the_trial(group: Group, monkeypatc
         group.step()
 
 
+@slow
 def test_a_final_trial_whose_save_is_lost_is_not_done_again_in_silence(group: Group) -> None:
     group.begin(final(seed=1))
     group.step()
@@ -220,6 +227,7 @@ class Broken(Worker):
         super().__init__(team)
 
 
+@slow
 def test_workers_that_cannot_start_fail_the_trial_with_the_reason(group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group.stop()  # its place is needed
     monkeypatch.setattr(module, "RETURNS", 1)
@@ -230,6 +238,7 @@ def test_workers_that_cannot_start_fail_the_trial_with_the_reason(group: Group, 
     await_that(lambda: not our_actors())
 
 
+@slow
 def test_thirty_trials_leave_memory_files_and_actors_where_they_were(group: Group) -> None:
     seen = []
     for seed in range(100, 130):
@@ -264,6 +273,7 @@ def test_a_clock_that_rings_while_a_command_runs_ends_nothing(group: Group) -> N
     assert [usage["pid"] for usage in usages(group)] == before
 
 
+@slow
 def test_a_dead_mailbox_is_replaced_and_the_trial_goes_on(group: Group) -> None:
     group.begin(search(epochs=2))
     group.step()
@@ -272,6 +282,7 @@ def test_a_dead_mailbox_is_replaced_and_the_trial_goes_on(group: Group) -> None:
     assert group.step()["epoch"] == 2
 
 
+@slow
 def test_an_idle_group_gives_its_place_away_leaves_nothing_and_can_be_used_again(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(module, "IDLE", 0.5)

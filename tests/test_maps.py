@@ -72,7 +72,10 @@ def test_neighbours_are_in_order_and_never_the_query():
     assert neighbours(found[:2], np.array([0]), 8).tolist() == [[1]]
 
 
-@pytest.mark.parametrize("layout", [joint_tsne, umap])
+LAYOUTS = [joint_tsne, pytest.param(umap, marks=pytest.mark.slow)]  # numba compiles umap for a quarter of a minute
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_map_keeps_groups_together(layout):
     found, labels = units(5, 30)
     plane = layout(found)
@@ -81,7 +84,7 @@ def test_a_map_keeps_groups_together(layout):
     assert (labels[away.argmin(axis=1)] == labels).mean() > 0.98
 
 
-@pytest.mark.parametrize("layout", [joint_tsne, umap])
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_map_of_a_few_images_is_one_too(layout, count):
     assert layout(units(1, count)[0]).shape == (count, 2)

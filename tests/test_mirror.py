@@ -25,10 +25,8 @@ from tests.support.written import Written, at_once, everything
 
 
 @pytest.fixture
-def written(config: MakeConfig, fresh_store: Path) -> Written:
-    written = Written(config(losses=["triplet"], name="mirrored", reproductions=2))
-    shutil.copy(fresh_store, written.folder.parent / "mlflow.db")
-    return written
+def written(config: MakeConfig) -> Written:
+    return Written(config(losses=["triplet"], name="mirrored", reproductions=2))
 
 
 def test_a_whole_study_is_mirrored_and_its_checkpoints_go(written: Written) -> None:
@@ -99,7 +97,7 @@ def move(written: Written) -> Path:
 
 @pytest.mark.parametrize("lost", ["the store", "its last hours", "its address"])
 def test_a_store_is_made_again_from_the_study_folder_and_has_the_same_table(
-    written: Written, fresh_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     written.begin()
     mirror = written.mirror()
@@ -116,12 +114,10 @@ def test_a_store_is_made_again_from_the_study_folder_and_has_the_same_table(
     if lost == "the store":
         (written.folder.parent / "mlflow.db").unlink()
         shutil.rmtree(written.folder.parent / "mlartifacts")
-        shutil.copy(fresh_store, written.folder.parent / "mlflow.db")
     if lost == "its last hours":
         shutil.move(tmp_path / "older.db", written.folder.parent / "mlflow.db")
     if lost == "its address":
         written.config = make({**written.config.model_dump(mode="json"), "tracking_uri": f"sqlite:///{tmp_path / 'other.db'}"})
-        shutil.copy(fresh_store, tmp_path / "other.db")
         monkeypatch.chdir(tmp_path)  # where such a store puts its files
     written.mirror(resumed=True).close()
     assert table(written) == before
@@ -213,7 +209,7 @@ def test_on_a_full_disk_nobody_waits_for_a_store_that_is_away(written: Written, 
     mirror = written.mirror()
     monkeypatch.setattr(Tracker, "start_trial", unreachable)
     everything(written)
-    monkeypatch.setattr(mirrors, "PATIENCE", float("inf"))  # who waits, waits for ever
+    monkeypatch.setattr(mirrors, "PATIENCE", 3600.0)  # who waits, waits longer than a test may
     with pytest.raises(TrackingError, match="nothing is lost"):
         mirror.close(waits=False)
 

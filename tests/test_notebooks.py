@@ -41,12 +41,14 @@ def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, made_store, monkeypatch):
     assert "<svg" in run(path, made_store, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_without_kept_embeddings_the_notebook_of_maps_says_so(tmp_path, monkeypatch):
     uri = store(tmp_path, [one for one in everything() if one.loss == "triplet" and one.protocol == RATIO])

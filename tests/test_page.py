@@ -209,6 +209,7 @@ def large(losses: int = 10, trials: int = 500, epochs: int = 100) -> StudyRows:
     return StudyRows("large", pd.concat([small.trials, pd.DataFrame(lines)], ignore_index=True), pd.concat(parts), small.queries)
 
 
+@pytest.mark.slow
 def test_the_page_of_five_thousand_trials_stays_below_ten_megabytes_with_its_maps(tmp_path, kept):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     Tracker(uri, "large", artifacts=tmp_path / "artifacts")

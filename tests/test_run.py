@@ -99,6 +99,7 @@ def test_a_slot_stays_warm_from_trial_to_trial(folder: Path, local_ray: None) ->
     assert not done.interrupted
 
 
+@pytest.mark.slow
 def test_a_sweep_waits_for_its_trials_and_final_trials_have_what_it_chose(folder: Path, local_ray: None) -> None:
     searched = {"strategy": "coordinate", "search_training": ["learning_rate"], "search_epochs": 1, "slots": 2}
     config = small(folder, name="sweep", losses=["contrastive"], **searched)
@@ -166,6 +167,7 @@ def test_a_study_that_mlflow_already_knows_leaves_nothing_behind(folder: Path, w
     assert not (folder / "wrecked").exists()
 
 
+@pytest.mark.slow
 def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(
     local_ray: None, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_study_runs_on_any_folder_of_images_with_a_real_backbone(
     assert {"test/recall_at_8", "test/nmi", "test/pooled_recall_at_1", "test/matched_recall_at_1"} <= set(final.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_loss_of_the_catalogue_trains_and_is_in_the_table(local_ray: None, folder: Path, workers: int) -> None:
@@ -202,6 +205,7 @@ def test_every_loss_of_the_catalogue_trains_and_is_in_the_table(local_ray: None,
     assert {row.loss for row in done.rankings[0].rows} == set(LOSSES)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_same_seed_on_one_slot_gives_the_same_settings_and_the_same_table_twice(folder: Path, local_ray: None) -> None:
     found = []
@@ -235,6 +239,7 @@ def test_the_same_seed_on_one_slot_gives_the_same_settings_and_the_same_table_tw
     assert rules == {"best-on-test": 4, "selected-on-validation": 2, "refit": 2, "last-epoch": 3}
 
 
+@pytest.mark.slow
 def test_a_search_with_test_feedback_is_marked_all_the_way(folder: Path, local_ray: None) -> None:
     config = small(folder, name="peeking", losses=["contrastive"], protocols=["default"], search_trials=2, peek_search=True)
     done = run_study(config, view=Watching(config))

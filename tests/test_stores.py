@@ -64,6 +64,7 @@ def write_at_once(uri: str, folder: Path) -> None:
         assert curves[curves["metric"] == "select/recall_at_1"]["epoch"].tolist() == list(range(ROWS)), name
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_twelve_writers_in_several_processes_make_one_sqlite_store_together_and_nothing_is_lost(tmp_path: Path) -> None:
     """Left to itself, MLflow tells most of those that find no store of a table that exists already."""
@@ -102,6 +103,7 @@ def server(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_server_on_postgresql_that_is_killed_in_mid_study_and_comes_back_has_everything_once(server: Server, config: MakeConfig) -> None:
     written = Written(config(losses=["triplet"], name="on-postgres", reproductions=2, tracking_uri=server.uri))
@@ -118,6 +120,7 @@ def test_a_server_on_postgresql_that_is_killed_in_mid_study_and_comes_back_has_e
     written.check(finished=True)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_two_studies_write_to_the_server_at_once(server: Server, config: MakeConfig, capsys: pytest.CaptureFixture[str]) -> None:
     ask_server(server.uri)

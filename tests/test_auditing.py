@@ -22,7 +22,8 @@ from study.search import Given
 from study.storage import config_yaml, trial_folder
 from tests.conftest import MakeConfig
 from trainables.artifacts import write
-from trainables.contract import Leaves
+from trainables.contract import FinalRow, Leaves
+from trainables.learner import Learner
 from trainables.worker import Worker
 
 
@@ -114,6 +115,19 @@ def test_only_a_finished_study_that_kept_its_checkpoints_is_audited(study: Study
     (folder / LEDGER).write_bytes(b"".join(lines[:-1]))
     with pytest.raises(ValueError, match="Only a finished study is audited"):
         audit(study, folder)
+
+
+def test_each_reading_is_on_the_disk_before_it_happens(study: StudyConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, read = finished(study), Learner.read_test
+    noted: list[int] = []
+
+    def reads(learner: Learner) -> FinalRow:
+        noted.append(sum(event["event"] == "reading" for event in events(folder)))
+        return read(learner)
+
+    monkeypatch.setattr(Learner, "read_test", reads)
+    audit(study, folder)
+    assert noted == [1, 2]
 
 
 def test_a_trial_that_left_no_state_is_passed_over(study: StudyConfig, monkeypatch: pytest.MonkeyPatch) -> None:

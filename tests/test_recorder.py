@@ -15,6 +15,7 @@ from ray.tune.experiment import Trial
 from rich.console import Console
 
 from analysis.readings import audited
+from study import recorder as module
 from study.audit import write_readings
 from study.ledger import LEDGER, Ledger, events
 from study.live import View
@@ -58,6 +59,23 @@ def test_a_trial_is_written_row_by_row_and_ended_once(played: SimpleNamespace) -
     assert told(played) == [("row", 1), ("row", 2), ("end", 2)]
     assert events(played.folder)[-1]["metrics"] == {"select/best": 0.1}
     assert played.view.ended_trials == 1
+
+
+def test_every_line_is_on_the_disk_before_its_effect(played: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effects of a trial's end: its checkpoints go, and the view says so."""
+    seen: list[tuple[str, int]] = []
+
+    def effect(*_: Any) -> None:
+        seen.append(told(played)[-1])
+
+    monkeypatch.setattr(played.view, "epoch", effect)
+    monkeypatch.setattr(played.view, "ended", effect)
+    monkeypatch.setattr(module, "drop_checkpoints", effect)
+    played.recorder.on_trial_start(0, [], played.trial)
+    for epoch in (1, 2):
+        played.recorder.on_trial_result(0, [], played.trial, row(epoch))
+    played.recorder.on_trial_complete(0, [], played.trial)
+    assert seen == [("row", 1), ("row", 2), ("end", 2), ("end", 2)]
 
 
 def test_an_epoch_that_a_retry_runs_again_is_written_once(played: SimpleNamespace) -> None:

@@ -26,16 +26,22 @@ class Node:
 
 
 def ask_nodes(folder: Path) -> list[Node]:
-    """All nodes that are alive, at once. Each leaves a word in the folder, which must be found here."""
+    """Ask all nodes that are alive at once, and return what they said. Each leaves a word in the folder, which must be found here."""
     word, mailbox = secrets.token_hex(8), folder.absolute() / "nodes"
     mailbox.mkdir(parents=True, exist_ok=True)
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    asked = [_ask(node["NodeID"], str(mailbox / node["NodeID"]), word) for node in alive]
-    found = [_hear(node, answer, mailbox / node["NodeID"], word) for node, answer in zip(alive, asked, strict=True)]
+    alive = _alive()
+    asked = [_ask(name, str(mailbox / name), word) for name in alive]
+    heard = {name: _hear(alive[name], answer, mailbox / name, word) for name, answer in zip(alive, asked, strict=True)}
+    there = _alive()  # a node that went while it was asked is no trouble: nothing will run on it
+    found = [node for name, node in heard.items() if name in there or not node.trouble]
     for path in mailbox.iterdir():
         path.unlink()
     mailbox.rmdir()
     return found
+
+
+def _alive() -> dict[str, dict[str, Any]]:
+    return {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
 
 
 def _ask(node: str, path: str, word: str) -> Any:

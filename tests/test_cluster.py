@@ -36,17 +36,19 @@ LOSSES = ["contrastive", "proxy_anchor"]
 
 
 class Telling(Worker):
-    """Leaves a mark for every epoch: node, loss, seed, epoch. On the head it goes on once another node has begun a trial."""
+    """Leaves a mark for every epoch: node, loss, seed, epoch. On the head it goes on after an epoch once another node has a trial."""
 
     marks: Path
     head: str
     stays = False  # on another node: at its first epoch, until the node is lost
 
     def step(self) -> dict[str, Any]:
-        row = super().step()
         here = ray.get_runtime_context().get_node_id()
+        while here == self.head and self.learner.rows and all(mark.name.startswith(here) for mark in self.marks.iterdir()):
+            time.sleep(0.1)
+        row = super().step()
         (self.marks / f"{here} {self.spec.cell.loss} {self.spec.seed} {row['epoch']}").touch()
-        while self.stays if here != self.head else all(mark.name.startswith(here) for mark in self.marks.iterdir()):
+        while here != self.head and self.stays:
             time.sleep(0.1)
         return row
 

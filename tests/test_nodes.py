@@ -61,6 +61,17 @@ def test_a_node_that_does_not_answer_is_refused(cluster: Callable[..., None], tm
         check_nodes(tmp_path, ask_nodes(tmp_path))
 
 
+def test_a_node_that_goes_while_it_is_asked_is_no_trouble(cluster: Callable[..., None], tmp_path: Path) -> None:
+    def goes(path: str, word: str) -> Any:
+        cluster(a=nodes._answer)
+        raise RuntimeError("the node does not exist any more")
+
+    cluster(a=nodes._answer, b=goes)
+    found = ask_nodes(tmp_path)
+    assert [node.name for node in found] == ["a (10.0.0.1)"]
+    check_nodes(tmp_path, found)
+
+
 @pytest.mark.parametrize(("name", "good"), [("sources", False), ("torch", False), ("ray", False), ("python", True)])
 def test_other_code_is_refused_but_for_pythons_last_digit(tmp_path: Path, name: str, good: bool) -> None:
     made = [Node("a", code()), Node("b", code() | {name: "other"})]

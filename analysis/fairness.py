@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 import pandas as pd
@@ -11,16 +12,11 @@ from analysis.places import Place, places
 from analysis.tracking import StudyRows
 from search_spaces import find_card
 from search_spaces.training import TRAINED
+from trainables.contract import Design, Look, Training
 
 # Musgrave et al.: network, size, augmentation, optimiser, frozen batch norm. Size and backbone are equal wherever losses are ranked.
-CHECKED = {
-    "design": ("pooling", "weights", "freeze_bn", "precision"),
-    "look": ("image_size", "cache_size", "center_crop", "crop", "crop_scale", "crop_ratio", "max_shift", "flip"),
-    "training": (
-        "epochs", "batch_size", "images_per_class", "batches", "memory", "mine_every", "steps_per_epoch", "optimizer", "learning_rate",
-        "head_learning_rate", "momentum", "weight_decay", "lr_step", "lr_gamma", "warm_up", "clip_norm", "clip_value", "select_metric",
-    ),
-}  # fmt: skip
+PARTS = {"design": Design, "look": Look, "training": Training}  # of a spec: every field of theirs is compared
+HARMLESS = {"metrics", "deterministic"}  # but these: what is measured beside, and the same numbers by a slower way
 SAID = "pooling, weights, batch norm, crop, optimiser, schedule, batches, epochs, search trials and seeds"
 
 Ledger = dict[str, dict[str, str]]  # what -> cell or study -> value
@@ -64,9 +60,9 @@ def ledger(rows: StudyRows, trials: pd.DataFrame) -> Ledger:
 
 
 def flat(spec: Mapping[str, Any], loss: str) -> Iterator[tuple[str, str]]:
-    for part, names in CHECKED.items():
-        for name in names:
-            if name in spec.get(part, {}):
+    for part, kind in PARTS.items():
+        for name in (field.name for field in fields(kind)):
+            if name in spec.get(part, {}) and name not in HARMLESS:
                 value = spec[part][name]
                 yield name, _by_card(loss) if (name, value) == ("batches", None) else str(value)
 

@@ -12,6 +12,8 @@ from typing import Any
 from search_spaces.losses import LOSSES
 from search_spaces.space import LossSpace, pick
 
+OURS = ("search_spaces", "trainables", "analysis", "study")
+
 
 @dataclass(frozen=True)
 class OwnLoss:
@@ -35,10 +37,12 @@ def untagged(name: str) -> str:
 
 
 def find_own(name: str) -> OwnLoss:
-    """Your own loss. Modules beside the place where the program was started are found, too."""
+    """Return your own loss. Modules in the folder where the program was started are found, too, after all that is installed."""
     module, _, attribute = untagged(name).partition(":")
+    if (first := module.partition(".")[0]) in OURS:
+        raise ValueError(f"The module of '{name}' must not be named {first}, as a package of Fair Trial is; rename {first}.py.")
     if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)  # last: a user's analysis.py must not stand in for our package of that name
     try:
         found = getattr(import_module(module), attribute)
     except Exception as error:  # a module of the user's may raise anything

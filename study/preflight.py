@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from study.config import StudyConfig
 from study.lease import LEASE, REQUEST
 from study.ledger import LEDGER, events
+from study.status import is_finished
 
 # What a driver leaves that was killed before its study's first line.
 BEGINNINGS = ("config.yaml", LEDGER, LEASE, REQUEST, "nodes", "splits", "readings.csv")
@@ -26,12 +27,12 @@ def study_folder(config: StudyConfig, *, resume: bool = False) -> Path:
         if events(folder):
             return folder
         raise ValueError(f"There is no study '{config.name}' in {folder.parent} to go on with; leave out --resume to begin it.")
-    if not events(folder):
+    if not (told := events(folder)):
         if strange := [path.name for path in folder.glob("*") if not path.name.startswith(BEGINNINGS)]:
             raise ValueError(f"{folder} is no study's folder, since it holds {strange[0]}; run it under another --name, or move that away.")
         return folder
     free = next(name for i in count(2) if not (folder.parent / (name := f"{config.name}-{i}")).exists())
-    if (folder / "finished.json").exists():
+    if is_finished(told):
         state, cure = "is finished", f"`fairtrial report {config.name}` shows it"
     else:
         state, cure = "was started before and did not finish", f"`fairtrial run {config.name} --resume` goes on with it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import traceback
 from collections.abc import Callable, Iterator
@@ -145,7 +144,6 @@ class Drive:
     def _note_beginning(self) -> None:
         """From here on there is something to go on with."""
         replace_text(self.folder / "config.yaml", config_yaml(self.config))
-        (self.folder / "finished.json").unlink(missing_ok=True)
         write_splits(self.config, self.folder / "splits")
         write_readings(self.folder)
         if self.past:
@@ -205,8 +203,6 @@ class Drive:
     def _done(self, recorder: Recorder) -> Finished:
         ended = [event["outcome"] for event in events(self.folder) if event["event"] == "end"]
         done = Finished(self.folder, tracking_uri(self.config), len(ended), ended.count("failed"), not self._over(recorder), [], None)
-        if not done.interrupted:
-            (self.folder / "finished.json").write_text(json.dumps({"trials": done.trials, "failed": done.failed}))
         return replace(done, signal=self.interrupts.signal, no_room=self._no_room(recorder))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -95,12 +96,17 @@ def status_of(folder: Path) -> StudyStatus:
     )
 
 
+def is_finished(told: Sequence[Event]) -> bool:
+    """Return whether a study came to its end and has begun nothing since."""
+    turns = [event["event"] for event in told if event["event"] in ("study", "resumed", "trial", "finished")]
+    return turns[-1:] == ["finished"]
+
+
 def _state(folder: Path, told: list[Event], *, driven: bool) -> State:
     if driven:
         last = next(event["event"] for event in reversed(told) if event["event"] in ("study", "resumed", "stopping"))
         return "stopping" if last == "stopping" or (folder / REQUEST).exists() else "running"
-    last = next(event["event"] for event in reversed(told) if event["event"] in ("study", "resumed", "trial", "finished"))
-    return "finished" if last == "finished" else "interrupted"
+    return "finished" if is_finished(told) else "interrupted"
 
 
 def _pace(told: list[Event]) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from analysis.fairness import fairness
+from analysis.fairness import HARMLESS, PARTS, fairness
 from analysis.tables.beside import with_published
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.compare import compare
@@ -171,6 +171,15 @@ def test_fairness_names_who_differs_in_what() -> None:
     found = fairness(replace(rows, specs={**rows.specs, cell: other}))
     assert len(found) == 1
     assert f"{RATIO}: pooling gap, but gmp for contrastive; freeze bn False, but True for contrastive." in found[0]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_fairness_compares_every_field_of_a_spec_that_may_change_a_number(part: str) -> None:
+    rows = rows_of(everything())
+    for name in {field.name for field in fields(PARTS[part])} - HARMLESS:
+        one, other = ({**spec(RATIO), part: {name: value}} for value in ("this", "that"))
+        found = fairness(replace(rows, specs=dict.fromkeys(rows.specs, one) | {f"contrastive/{RATIO}": other}))
+        assert f"{name.replace('_', ' ')} this, but that for contrastive" in " ".join(found)
 
 
 def test_fairness_counts_search_trials_and_finished_seeds() -> None:

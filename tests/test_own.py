@@ -52,6 +52,7 @@ def test_a_study_takes_it_by_name_and_its_settings_too(here: Path) -> None:
     [
         ("nowhere:LOSS", "cannot be imported: No module named 'nowhere'"),
         ("mylosses:LOST", "cannot be imported"),
+        ("analysis:LOSS", "must not be named analysis, as a package of Fair Trial is; rename analysis.py"),
         ("mylosses:build", "must be an OwnLoss(card, build), but it is a function"),
     ],
 )
@@ -60,9 +61,12 @@ def test_what_is_no_loss_is_one_sentence(here: Path, name: str, sentence: str) -
         find_card(name)
 
 
-def test_the_console_script_finds_it_beside_the_place_where_it_was_started(here: Path) -> None:
-    words = [sys.executable, "-m", "study", "list", "losses", "mylosses:LOSS"]
-    environment = {"PYTHONPATH": str(Path(__file__).parent.parent), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("beside", ["", "analysis.py", "study.py"])
+def test_the_console_script_finds_it_beside_the_place_where_it_was_started(here: Path, beside: str) -> None:
+    """Whatever else is there, also a file with the name of one of our packages."""
+    if beside:
+        (here / beside).write_text("raise RuntimeError('not ours')\n")
+    words = [str(Path(sys.executable).parent / "fairtrial"), "list", "losses", "mylosses:LOSS"]
+    done = subprocess.run(words, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "margin" in done.stdout

@@ -19,10 +19,11 @@ def test_a_finished_study_is_never_overwritten(config: MakeConfig) -> None:
     study = config(name="mine")
     folder = study_folder(study)
     folder.mkdir(parents=True)
-    Ledger(folder / LEDGER).note("study")
+    ledger = Ledger(folder / LEDGER)
+    ledger.note("study")
     with pytest.raises(ValueError, match=r"'mine' was started before and did not finish.*--name mine-2"):
         study_folder(study)
-    (folder / "finished.json").write_text("{}")
+    ledger.note("finished")
     with pytest.raises(ValueError, match=r"'mine' is finished.*fairtrial report mine"):
         study_folder(study)
     (folder.parent / "mine-2").mkdir()

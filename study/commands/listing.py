@@ -20,7 +20,8 @@ from trainables.networks.backbones import BACKBONES
 Entry = dict[str, Any]
 MORE = {
     "pooled_NAME": "any of these from the features below the embedding layer, as in pooled_recall_at_1",
-    RECALLS: "recall at the k of the dataset's papers: 1, 2, 4, 8, or 1, 10, 100, 1000 for sop",
+    RECALLS: "recall at the k of the dataset's papers: "
+    + "; ".join(f"{name} {', '.join(map(str, source.recalls))}" for name, source in DATASETS.items()),
 }
 
 

@@ -57,11 +57,12 @@ class Server:
         environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         nothing = subprocess.DEVNULL
         self.process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=nothing, stderr=nothing)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while True:
             with suppress(OSError):
                 urllib.request.urlopen(f"{self.uri}/health", timeout=1).close()
                 return
+            assert self.process.poll() is None, "the server has ended"
             assert time.monotonic() < deadline, "the server did not come up"
             time.sleep(0.3)
 

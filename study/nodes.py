@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from study.preflight import PreflightError
 from trainables.versions import code
 
 TIMEOUT = 90.0  # seconds for a node to answer: a first worker imports our packages
+BURIAL = 15.0  # seconds in which Ray may notice that a node which did not answer is gone
+SILENT = "did not answer"
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,13 @@ class Node:
 
 
 def ask_nodes(folder: Path) -> list[Node]:
-    """Ask all nodes that are alive at once, and return what they said. Each leaves a word in the folder, which must be found here."""
+    """Ask every live node in parallel and return the answers. Each node writes a word into the folder, which must be found here."""
     word, mailbox = secrets.token_hex(8), folder.absolute() / "nodes"
     mailbox.mkdir(parents=True, exist_ok=True)
     alive = _alive()
     asked = [_ask(name, str(mailbox / name), word) for name in alive]
     heard = {name: _hear(alive[name], answer, mailbox / name, word) for name, answer in zip(alive, asked, strict=True)}
-    there = _alive()  # a node that went while it was asked is no trouble: nothing will run on it
-    found = [node for name, node in heard.items() if name in there or not node.trouble]
+    found = [node for name, node in heard.items() if not (node.trouble.startswith(SILENT) and _goes(name))]
     for path in mailbox.iterdir():
         path.unlink()
     mailbox.rmdir()
@@ -42,6 +44,16 @@ def ask_nodes(folder: Path) -> list[Node]:
 
 def _alive() -> dict[str, dict[str, Any]]:
     return {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+
+
+def _goes(name: str) -> bool:
+    """Whether a node that did not answer is gone: then nothing will run on it, and its silence is no trouble."""
+    deadline = time.monotonic() + BURIAL
+    while name in _alive():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(1)
+    return True
 
 
 def _ask(node: str, path: str, word: str) -> Any:
@@ -63,7 +75,7 @@ def _hear(node: dict[str, Any], answer: Any, path: Path, word: str) -> Node:
     try:
         theirs, trouble = ray.get(answer, timeout=TIMEOUT)
     except Exception as error:  # it died, or it cannot import what we run
-        return Node(name, trouble=f"did not answer: {str(error).strip().splitlines()[-1][:200]}")
+        return Node(name, trouble=f"{SILENT}: {str(error).strip().splitlines()[-1][:200]}")
     if not trouble and (not path.exists() or path.read_text() != word):
         trouble = "writes there, but not into the folder that this machine sees"
     return Node(name, theirs, trouble)

@@ -27,7 +27,7 @@ NEWS = 30.0  # seconds between two lines of a study that waits for nodes
 FRESH = 2.0  # seconds for which a look at the cluster holds
 AHEAD = 64  # places that are asked for beyond those that are there, at most
 FIXED_NODES = ("node_", "local.cluster.node")  # so Ray's autoscaler names nodes that it only watches, and machines of one's own
-STARTS = 4  # times that a Ray of our own is started: on a busy machine its agents are late, and it waits for them half a minute
+STARTS = 4  # attempts to start a local Ray: on a busy machine its agents miss Ray's limit of 30 s
 Resources = Mapping[str, float]
 Started = TypeVar("Started")
 
@@ -109,7 +109,10 @@ def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
         # The state API of the dashboard is what frees a worker group whose slot was killed; it listens on localhost.
         options = {"num_cpus": cpus, "include_dashboard": here and config.workers > 1, "log_to_driver": False, "logging_level": "ERROR"}
         connect = partial(ray.init, address, **options)
-        start_ray(connect, say) if here else connect()
+        if here:
+            start_ray(connect, say)
+        else:
+            connect()
         close_token()
     folder = Path(config.studies).absolute() / config.name / "train"
     gpus = config.gpus_per_worker
@@ -122,7 +125,7 @@ def find_room(config: StudyConfig, say: Callable[[str], None]) -> Room:
 
 
 def start_ray(start: Callable[[], Started], say: Callable[[str], None]) -> Started:
-    """Return what `start` returns, and start Ray again if it does not come up. What a failed start leaves running is ended."""
+    """Call `start` until it succeeds, at most STARTS times, and return what it returns. Kill what a failed attempt left running."""
     for attempt in range(1, STARTS):
         before = set(psutil.Process().children())
         try:
@@ -132,18 +135,21 @@ def start_ray(start: Callable[[], Started], say: Callable[[str], None]) -> Start
         except Exception as error:
             why = " ".join(str(error).split())
             say(f"Ray did not come up ({why}), perhaps because this machine is busy; starting it again ({attempt} of {STARTS - 1}).")
+            left = [each for process in set(psutil.Process().children()) - before for each in _ray_family(process)]
             ray.shutdown()
-            _end(set(psutil.Process().children()) - before)
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=10)
     return start()
 
 
-def _end(processes: Iterable[psutil.Process]) -> None:
-    """Kill these processes and all that they started."""
-    family = [each for process in processes if process.is_running() for each in (process, *process.children(recursive=True))]
-    for process in family:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(family, timeout=10)
+def _ray_family(process: psutil.Process) -> list[psutil.Process]:
+    """A process of Ray's with all that it started; none if it is another's, or gone."""
+    with suppress(psutil.NoSuchProcess):
+        if any("ray" in word for word in process.cmdline()):
+            return [process, *process.children(recursive=True)]
+    return []
 
 
 def token_path() -> Path:

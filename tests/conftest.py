@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -44,9 +45,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndOneR
 
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try few examples in the plain layer, and many in the slow one."""
-    usual = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
-    settings.register_profile("plain", max_examples=8, **usual)
-    settings.register_profile("slow", max_examples=200, **usual)
+    usual = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+    settings.register_profile("plain", max_examples=8, derandomize=True, **usual)
+    settings.register_profile("slow", max_examples=100, **usual)
     settings.load_profile("slow" if _is_slow(config) else "plain")
 
 
@@ -60,6 +61,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _is_slow(config) and is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker("slow")
+            item.add_marker(pytest.mark.timeout(1200))
+        if item.get_closest_marker("long"):
+            item.add_marker("slow")
+        if "local_ray" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("ray"):
+            raise pytest.UsageError(f"{item.nodeid} uses local_ray, so it must be marked with pytest.mark.ray.")
     items.sort(key=lambda item: (item.get_closest_marker("cluster") is not None, not uses_ray(item.nodeid.split("::")[0])))
 
 
@@ -75,16 +81,20 @@ def config(tmp_path: Path) -> MakeConfig:
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """MLflow takes a second or two to make a SQLite store: it makes one when a test first needs one, and all others are copies."""
+    """Copy SQLite stores from a template: MLflow needs a second or two to create one."""
     from analysis.tracking import store
 
-    settle, template = store._come_home, tmp_path_factory.mktemp("fresh") / "mlflow.db"
+    settle, folder, one_at_a_time = store._come_home, tmp_path_factory.mktemp("fresh"), threading.RLock()
+    template = folder / "template.db"
 
     def copy(database: Path) -> None:
-        if not database.exists() and database.parent.is_dir() and database != template:
-            if not template.exists():
-                store.open_store(f"sqlite:///{template}").search_experiments()
-            shutil.copy(template, database)
+        with one_at_a_time:
+            if not database.exists() and database.parent.is_dir() and database.parent != folder:
+                if not template.exists():
+                    store.open_store(f"sqlite:///{folder / 'draft.db'}").search_experiments()
+                    (folder / "draft.db").replace(template)
+                shutil.copy(template, draft := database.with_name(f"{database.name}.draft"))
+                draft.replace(database)
         settle(database)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -116,9 +126,13 @@ def local_ray() -> Iterator[Cluster]:
 
     from study.room import start_ray
 
-    options = {"num_cpus": 2, "include_dashboard": True, "dashboard_port": None}
-    SHARED.append(start_ray(lambda: Cluster(initialize_head=True, head_node_args=options), print))
-    ray.init(address=SHARED[0].address, log_to_driver=False, logging_level="ERROR")
+    def start() -> Cluster:
+        options = {"num_cpus": 2, "include_dashboard": True, "dashboard_port": None}
+        cluster = Cluster(initialize_head=True, head_node_args=options)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        return cluster
+
+    SHARED.append(start_ray(start, print))
     yield SHARED[0]
     end_local_ray()
 

@@ -40,7 +40,7 @@ class Telling(Worker):
 
     marks: Path
     head: str
-    stays = False  # on another node: at its first epoch, until the node is lost
+    stays: bool  # on another node: at its first epoch, until the node is lost
 
     def step(self) -> dict[str, Any]:
         here = ray.get_runtime_context().get_node_id()
@@ -53,16 +53,12 @@ class Telling(Worker):
         return row
 
 
-@pytest.fixture
-def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where slots leave their marks."""
-    watch(tmp_path, monkeypatch)
+@pytest.fixture(params=[False])
+def marks(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where slots leave their marks. Its parameter: whether trials on other nodes stay."""
+    about = {"marks": tmp_path, "head": ray.get_runtime_context().get_node_id(), "stays": request.param}
+    monkeypatch.setattr(study.run, "Slot", type("WatchedSlot", (Slot,), {"kind": type("Watched", (Telling,), about)}))
     return tmp_path
-
-
-def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, **about: bool) -> None:
-    kind = type("Watched", (Telling,), {"marks": folder, "head": ray.get_runtime_context().get_node_id(), **about})
-    monkeypatch.setattr(study.run, "Slot", type("WatchedSlot", (Slot,), {"kind": kind}))
 
 
 class Meddling(View):
@@ -120,10 +116,10 @@ def finished(config: StudyConfig, view: View, expected: dict[tuple[str, int], fl
     return rows.trials
 
 
+@pytest.mark.parametrize("marks", [True], indirect=True, ids=["stays"])
 def test_a_new_node_becomes_slots_and_a_lost_one_gives_its_trials_back(
-    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float], marks: Path, monkeypatch: pytest.MonkeyPatch
+    local_ray: Any, more_nodes: Any, folder: Path, expected: dict[tuple[str, int], float], marks: Path
 ) -> None:
-    watch(marks, monkeypatch, stays=True)
     config = small(folder, name="coming-and-going")
     added: list[Any] = []
     cut_off: list[tuple[str, int]] = []  # loss and seed of the trial that was under way on the new node

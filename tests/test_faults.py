@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from tests.support.waiting import await_that
 from trainables.artifacts import STATE
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
-slow = pytest.mark.slow
+slow, long = pytest.mark.slow, pytest.mark.long
 ROWS = 4 + 2 + 2  # about half of what the study does
 Undisturbed = tuple[list[Any], str]
 
@@ -60,8 +60,10 @@ def one_home(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(autouse=True)
-def same_home(one_home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def same_home(one_home: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FAIRTRIAL_DATA", one_home)
+    yield
+    Driver.end_all()
 
 
 def here(config: StudyConfig, plan: Plan | None = None, *, resume: bool = False) -> Finished:
@@ -197,7 +199,6 @@ def test_a_finished_study_is_shown_again_and_can_grow(local_ray: Any, folder: Pa
     assert any("were added after the test classes had been read" in note for ranking in grown.rankings for note in ranking.notes)
 
 
-@slow
 @pytest.mark.parametrize(("change", "shown"), [("learning_rate=0.5", "0.002 -> 0.5"), ("losses=margin", "['contrastive'] -> ['margin']")])
 def test_a_changed_config_is_shown_and_refused(undisturbed: Undisturbed, folder: Path, change: str, shown: str) -> None:
     said = CliRunner().invoke(app, ["run", "undisturbed", "--resume", "--set", f"studies={folder}", "--set", change])
@@ -207,7 +208,6 @@ def test_a_changed_config_is_shown_and_refused(undisturbed: Undisturbed, folder:
     assert same(folder / "undisturbed", undisturbed)
 
 
-@slow
 def test_trials_that_fail_are_told_by_the_exit_code(local_ray: Any, folder: Path) -> None:
     config = small(folder, "fails", protocols=["default"], epochs=1)
     driver = Driver(config, [{"trial": "final", "epoch": 0, "do": "fail"}])
@@ -216,8 +216,7 @@ def test_trials_that_fail_are_told_by_the_exit_code(local_ray: Any, folder: Path
     assert [event["outcome"] for event in events(folder / "fails") if event["event"] == "end"] == ["failed"]
 
 
-@slow
-@pytest.mark.long
+@long
 def test_a_study_that_has_no_place_says_so(local_ray: Any, folder: Path) -> None:
     driver = Driver(small(folder, "placeless", workers=8))
     assert driver.end() == 4
@@ -226,8 +225,7 @@ def test_a_study_that_has_no_place_says_so(local_ray: Any, folder: Path) -> None
     assert not (folder / "placeless").exists()
 
 
-@slow
-@pytest.mark.long
+@long
 def test_images_that_changed_are_shown_and_refused(local_ray: Any, folder: Path, tmp_path: Path) -> None:
     root = folders(tmp_path / "images", "abcdefghijkl", images=4)
     config = small(folder, "images", dataset="image_folder", data_root=str(root), max_classes=None)
@@ -238,8 +236,7 @@ def test_images_that_changed_are_shown_and_refused(local_ray: Any, folder: Path,
     assert "data image_folder: " in driver.log
 
 
-@slow
-@pytest.mark.long
+@long
 def test_a_running_study_is_stopped_and_cancelled(undisturbed: Undisturbed, folder: Path) -> None:
     config = small(folder, "asked")
     driver = Driver(config).until(rows(1))
@@ -257,8 +254,7 @@ def test_a_running_study_is_stopped_and_cancelled(undisturbed: Undisturbed, fold
     assert same(folder / "asked", undisturbed)
 
 
-@slow
-@pytest.mark.long
+@long
 @pytest.mark.parametrize("moment", range(1, 17, 2))
 def test_a_driver_killed_after_any_row(undisturbed: Undisturbed, folder: Path, moment: int) -> None:
     config = small(folder, f"after-{moment}")
@@ -268,8 +264,7 @@ def test_a_driver_killed_after_any_row(undisturbed: Undisturbed, folder: Path, m
     assert same(folder / config.name, undisturbed)
 
 
-@slow
-@pytest.mark.long
+@long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_driver_killed_at_random_moments(undisturbed: Undisturbed, folder: Path, seed: int) -> None:
@@ -287,8 +282,7 @@ def test_a_driver_killed_at_random_moments(undisturbed: Undisturbed, folder: Pat
     assert same(folder / config.name, undisturbed)
 
 
-@slow
-@pytest.mark.long
+@long
 def test_a_machine_is_lost_with_all_of_its_ray(undisturbed: Undisturbed, folder: Path) -> None:
     """The head of a cluster, too: the study goes on with another Ray."""
     config = small(folder, "head")
@@ -298,8 +292,7 @@ def test_a_machine_is_lost_with_all_of_its_ray(undisturbed: Undisturbed, folder:
     assert same(folder / "head", undisturbed)
 
 
-@slow
-@pytest.mark.long
+@long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_of_a_group_is_killed(local_ray: Any, folder: Path, rank: int) -> None:
     plan = [{"trial": "search", "epoch": 2, "do": "sigkill", "rank": rank}, {"trial": "final-1", "epoch": 1, "do": "sigkill", "rank": rank}]
@@ -309,8 +302,7 @@ def test_a_worker_of_a_group_is_killed(local_ray: Any, folder: Path, rank: int) 
     check(done.folder)
 
 
-@slow
-@pytest.mark.long
+@long
 def test_a_node_is_lost(more_nodes: Callable[..., Any], local_ray: Any, folder: Path) -> None:
     node = more_nodes(num_cpus=2)
     config = small(folder, "node", slots=None, losses=["contrastive", "margin"])
@@ -328,8 +320,7 @@ def test_a_node_is_lost(more_nodes: Callable[..., Any], local_ray: Any, folder: 
     check(done.folder)
 
 
-@slow
-@pytest.mark.long
+@long
 def test_mlflow_dies_in_mid_study_and_comes_back(undisturbed: Undisturbed, folder: Path, tmp_path: Path) -> None:
     """Training does not wait for it: the study's rows go on while it is away."""
     server = Server(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "artifacts")
@@ -346,8 +337,7 @@ def test_mlflow_dies_in_mid_study_and_comes_back(undisturbed: Undisturbed, folde
         server.kill()
 
 
-@slow
-@pytest.mark.long
+@long
 def test_a_job_that_ray_stops_is_interrupted_in_good_order(undisturbed: Undisturbed, local_ray: Any, folder: Path, one_home: str) -> None:
     """Ray sends SIGTERM, and SIGKILL as soon as it has waited for what `fairtrial submit` asks it to wait."""
     config = small(folder, "job")
@@ -366,8 +356,7 @@ def test_a_job_that_ray_stops_is_interrupted_in_good_order(undisturbed: Undistur
     assert same(folder / "job", undisturbed)
 
 
-@slow
-@pytest.mark.long
+@long
 def test_a_study_moved_elsewhere_goes_on(undisturbed: Undisturbed, tmp_path: Path) -> None:
     """As after the loss of a machine whose storage survived: the studies folder with its store, copied to another place."""
     config = small(tmp_path / "there", "moved")

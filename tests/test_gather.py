@@ -140,7 +140,7 @@ def everything(rank: int, world: int) -> dict[str, Any]:
 def worker(rank: int, world: int, folder: str) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     meeting = f"file://{folder}/meeting{world}"
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world, timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world, timeout=timedelta(seconds=240))
     torch.save(everything(rank, world), Path(folder) / f"{world}-{rank}.pt")
     dist.destroy_process_group()
 

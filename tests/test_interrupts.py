@@ -14,7 +14,7 @@ import pytest
 from study.interrupts import Interrupted, Interrupts, raised
 from study.ledger import events
 from tests.support.killing import rows
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE, await_that
 
 ROOT = Path(__file__).parent.parent
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -133,7 +133,7 @@ def test_a_study_on_the_command_line_that_is_terminated_says_how_to_go_on(tmp_pa
     process = begin(tmp_path)
     until_rows(process, tmp_path, 1)
     process.send_signal(signal.SIGTERM)
-    said, errors = process.communicate(timeout=120)
+    said, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 143, errors
     assert "Interrupted. Nothing is lost: `" in said
     assert "run quickstart-smoke --resume` goes on." in said
@@ -141,7 +141,6 @@ def test_a_study_on_the_command_line_that_is_terminated_says_how_to_go_on(tmp_pa
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_ctrl_c_before_the_first_trial_and_while_it_runs_and_twice(tmp_path: Path) -> None:
@@ -151,18 +150,18 @@ def test_ctrl_c_before_the_first_trial_and_while_it_runs_and_twice(tmp_path: Pat
         assert process.poll() is None
     await_that(lambda: psutil.Process(process.pid).children())  # Ray starts
     process.send_signal(signal.SIGTERM)
-    said, errors = process.communicate(timeout=120)
+    said, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "No trial had begun, and nothing is left behind." in said) == (143, True), said + errors
     assert not list(tmp_path.glob("studies/*/"))
     process = begin(tmp_path)
     until_rows(process, tmp_path, 1)
     process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=120)
+    said, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "--resume` goes on." in said, errors) == (130, True, "")
     process = begin(tmp_path, "--resume")
     until_rows(process, tmp_path, 4)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
-    said, errors = process.communicate(timeout=60)
+    said, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode in (130, 143)
     assert "ended at once" in errors

@@ -144,7 +144,8 @@ def test_a_group_that_was_told_to_come_up_anew_is_not_there_until_it_has(monkeyp
         generation, _ = await box.gathered()
         assert (await box.ask(generation, "step", ())).lost
         there = asyncio.create_task(box.gathered())
-        await asyncio.sleep(0.05)
+        for _ in range(10):
+            await asyncio.sleep(0)  # a turn for everyone
         assert not there.done()
         for rank in range(2):
             await box.join(rank, "new", "second")

@@ -21,6 +21,8 @@ Answer = Callable[[str, str], Any]
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """cluster(a=answer, b=answer): its nodes, each with what it does when it is asked."""
 
+    monkeypatch.setattr(nodes, "BURIAL", 0.0)
+
     def build(**answers: Answer) -> None:
         alive = [{"NodeID": name, "Alive": True, "NodeManagerHostname": name, "NodeManagerAddress": "10.0.0.1"} for name in answers]
         gone = {"NodeID": "gone", "Alive": False, "NodeManagerHostname": "gone", "NodeManagerAddress": "10.0.0.9"}

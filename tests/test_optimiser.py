@@ -149,4 +149,4 @@ def test_gradients_are_clipped_by_value_then_by_length_or_not_at_all():
 
 def test_names_are_known_without_torch():
     code = "import sys, trainables.optimiser, trainables.networks.backbones, trainables.networks.weights; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0

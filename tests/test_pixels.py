@@ -68,7 +68,7 @@ def test_of_processes_that_start_together_one_decodes_and_all_see_it(folder):
     racers = [context.Process(target=_race, args=(str(folder), answers)) for _ in range(3)]
     for racer in racers:
         racer.start()
-    found = [answers.get(timeout=60) for _ in racers]
+    found = [answers.get(timeout=240) for _ in racers]
     for racer in racers:
         racer.join()
     assert [count for count, _ in found] == [12, 12, 12]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,9 +81,8 @@ def test_of_an_epoch_that_was_written_twice_the_later_counts(tmp_path: Path) -> 
     about |= {"rule": "best-on-test", "trial": "search-0", "phase": "search", "seed": 0}
     tracker.start_cell("c", params={}, tags=about, files={})
     tracker.start_trial("t", cell="c", name="t", params={}, tags=about, files={})
-    tracker.log("t", {"select/recall_at_1": 0.3}, step=1)
-    time.sleep(0.02)
-    tracker.log("t", {"select/recall_at_1": 0.4}, step=1)
+    tracker.log("t", {"select/recall_at_1": 0.3}, step=1, at=1)
+    tracker.log("t", {"select/recall_at_1": 0.4}, step=1, at=2)
     tracker.end("t", "FINISHED")
     assert read_study(uri, "twice").curves[["epoch", "value"]].values.tolist() == [[1, 0.4]]
 

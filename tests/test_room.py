@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,7 +86,7 @@ class LateAgents:
         self.left: list[subprocess.Popen[bytes]] = []
 
     def __call__(self) -> str:
-        self.left.append(subprocess.Popen(["sleep", "600"]))
+        self.left.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "raylet"]))
         if len(self.left) < 3:
             raise Exception("The current node timed out during startup.")
         return "up"
@@ -114,7 +115,7 @@ def test_a_ray_that_never_comes_up_is_given_up_with_its_own_words(no_shared_ray:
     assert len(said) == STARTS - 1
 
 
-def test_a_start_that_cannot_succeed_is_not_tried_again() -> None:
+def test_a_start_that_cannot_succeed_is_not_tried_again(no_shared_ray: None) -> None:
     def start() -> None:
         raise ValueError("num_cpus must be positive")
 
@@ -154,7 +155,12 @@ class TestOnACluster:
         assert room.slots() == 3
         assert waiting() == 2
         more_nodes(num_cpus=1)
-        await_that(lambda: room.slots() <= 4 and waiting() == 1)
+
+        def one_waits() -> bool:
+            assert room.slots() <= 4
+            return waiting() == 1
+
+        await_that(one_waits)
         room.load = lambda: (3, 0)
         room.slots()
         assert waiting() == 0

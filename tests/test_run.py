@@ -239,7 +239,6 @@ def test_the_same_seed_on_one_slot_gives_the_same_settings_and_the_same_table_tw
     assert rules == {"best-on-test": 4, "selected-on-validation": 2, "refit": 2, "last-epoch": 3}
 
 
-@pytest.mark.slow
 def test_a_search_with_test_feedback_is_marked_all_the_way(folder: Path, local_ray: None) -> None:
     config = small(folder, name="peeking", losses=["contrastive"], protocols=["default"], search_trials=2, peek_search=True)
     done = run_study(config, view=Watching(config))

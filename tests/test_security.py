@@ -27,7 +27,7 @@ from study.config import make
 from study.room import close_token
 from study.sources import read_yaml
 from tests.conftest import MakeConfig
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE, await_that
 from tests.support.written import Written, everything
 from trainables.artifacts import STATE, read
 
@@ -54,12 +54,10 @@ except urllib.error.HTTPError as error:
 
 
 @pytest.mark.ray
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_the_command_lines_own_ray_and_its_dashboard_listen_on_the_loopback_alone_behind_their_token(tmp_path: Path) -> None:
     clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")} | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", LISTENS], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=180, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", LISTENS], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.split("LISTENS ")[1].splitlines()[0])
     assert "CLOSED 401" in done.stdout, "the job API takes nothing from those who do not have the token"
@@ -87,8 +85,8 @@ def test_the_ui_listens_on_the_loopback_alone_and_goes_with_its_terminal(tmp_pat
         await_that(listening, lambda: "" if shown.poll() is None else (tmp_path / "log.txt").read_text())
         assert set(listening()) == {"127.0.0.1"}
         shown.send_signal(signal.SIGHUP)
-        assert shown.wait(30) == 0
-        assert not psutil.wait_procs(family, timeout=30)[1], "nothing of it is left"
+        assert shown.wait(PATIENCE) == 0
+        assert not psutil.wait_procs(family, timeout=PATIENCE)[1], "nothing of it is left"
     finally:
         for process in family:
             with suppress(psutil.NoSuchProcess):

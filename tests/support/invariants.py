@@ -100,7 +100,7 @@ def check_readings(folder: Path, told: list[dict[str, Any]]) -> None:
 
 def check_nothing_lives(folder: Path) -> None:
     """No slot, no worker, no lock; Ray takes a moment to bury them."""
-    await_that(lambda: not ray.is_initialized() or not our_actors())
+    await_that(lambda: not ray.is_initialized() or not our_actors(), about=our_actors)
     for path in folder.parent.glob("*.lock"):
         with FileLock(path, timeout=0):
             pass

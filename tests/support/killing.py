@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import ray
@@ -36,11 +37,13 @@ def rows(count: int) -> Told:
 
 def wait_for(folder: Path, what: Told, unless: Callable[[], str] = lambda: "") -> None:
     """Until a study's ledger says so. unless: what ended it before."""
-    await_that(lambda: what(events(folder)), unless)
+    await_that(lambda: what(events(folder)), unless, lambda: folder)
 
 
 class Driver:
     """The command line in a process of its own, on the shared Ray or on its own."""
+
+    begun: ClassVar[list[Driver]] = []
 
     def __init__(self, config: StudyConfig, plan: Plan | None = None, *more: str, own_ray: bool = False) -> None:
         self.folder = Path(config.studies) / config.name
@@ -56,6 +59,7 @@ class Driver:
         self.path = files / "log.txt"
         with self.path.open("a") as log:
             self.process = subprocess.Popen([*command, *words], env=environment, stdout=log, stderr=log)
+        Driver.begun.append(self)
 
     @property
     def log(self) -> str:
@@ -80,8 +84,15 @@ class Driver:
         for process in family:
             if process.is_running():
                 process.kill()
-        psutil.wait_procs(family, timeout=30)
+        psutil.wait_procs(family, timeout=PATIENCE)
         return code
+
+    @classmethod
+    def end_all(cls) -> None:
+        """End what a failed test left running, so that the next test finds the shared Ray free."""
+        while cls.begun:
+            if (driver := cls.begun.pop()).process.poll() is None:
+                driver.end(signal.SIGKILL)
 
 
 def spoil(folder: Path, keep: float) -> None:

@@ -9,10 +9,10 @@ PATIENCE = 240.0  # seconds: a busy machine is slow, and a test that hangs must 
 PAUSE = 0.05
 
 
-def await_that(holds: Callable[[], object], unless: Callable[[], str] = lambda: "") -> None:
-    """Return once `holds()` is true; fail as soon as `unless()` says why it never will be, or after PATIENCE seconds."""
+def await_that(holds: Callable[[], object], unless: Callable[[], str] = lambda: "", about: Callable[[], object] = lambda: "") -> None:
+    """Return once `holds()` is true. Fail as soon as `unless()` says why it never will be, or after PATIENCE seconds with `about()`."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert not (why := unless()), why
-        assert time.monotonic() < deadline, "it never came"
+        assert time.monotonic() < deadline, f"still not so after {PATIENCE:g} s: {about()}"
         time.sleep(PAUSE)

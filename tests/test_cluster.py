@@ -53,10 +53,10 @@ class Telling(Worker):
         return row
 
 
-@pytest.fixture(params=[False])
+@pytest.fixture
 def marks(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where slots leave their marks. Its parameter: whether trials on other nodes stay."""
-    about = {"marks": tmp_path, "head": ray.get_runtime_context().get_node_id(), "stays": request.param}
+    """Where slots leave their marks. An indirect parameter says whether trials on other nodes stay."""
+    about = {"marks": tmp_path, "head": ray.get_runtime_context().get_node_id(), "stays": getattr(request, "param", False)}
     monkeypatch.setattr(study.run, "Slot", type("WatchedSlot", (Slot,), {"kind": type("Watched", (Telling,), about)}))
     return tmp_path
 

@@ -67,14 +67,16 @@ def test_the_command_lines_own_ray_and_its_dashboard_listen_on_the_loopback_alon
 
 @pytest.mark.timeout(300)
 def test_the_ui_listens_on_the_loopback_alone_and_goes_with_its_terminal(tmp_path: Path) -> None:
-    """A dropped ssh is a SIGHUP: a server that stayed would keep the port."""
+    """A dropped ssh is a SIGHUP: a server that stayed would keep the port, also one in the background of a script, without Ctrl-C."""
     (tmp_path / "mlflow.db").touch()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = ["ui", "--no-browser", "--port", str(port), "--studies", str(tmp_path)]
     log = (tmp_path / "log.txt").open("w")
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child begins with what is ignored here
     shown = subprocess.Popen([sys.executable, "-m", "study", *words], cwd=ROOT, stdout=log, stderr=log)
+    signal.signal(signal.SIGINT, handler)
     family: list[psutil.Process] = []
 
     def listening() -> list[str]:

@@ -53,7 +53,7 @@ def ui(
     # MLflow starts helpers of its own: a group, so that ending this ends them all.
     server = subprocess.Popen(command, env={"MLFLOW_DISABLE_TELEMETRY": "true", **os.environ}, start_new_session=True)
     for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal went, as when ssh drops
-        signal.signal(number, signal.getsignal(signal.SIGINT))
+        signal.signal(number, signal.default_int_handler)  # not SIGINT's own, which a script's background jobs ignore
     try:
         code = server.wait()
     except KeyboardInterrupt:

@@ -137,6 +137,8 @@ class Lease:
                         f"`fairtrial stop {self.folder.name}` ends it."
                     ) from None
                 self._move_away(path, dead)
+            except FileNotFoundError:  # whoever took the lease just now swept the draft away
+                continue
             finally:
                 draft.unlink(missing_ok=True)
         raise ValueError(f"The study '{self.folder.name}' is being taken by several drivers at once; try again.")

@@ -19,7 +19,7 @@ import pytest
 
 from study import lease
 from study.lease import LEASE, REQUEST, Lease, ask, holder
-from tests.support.waiting import await_that
+from tests.support.waiting import PATIENCE, await_that
 
 
 def test_a_second_driver_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
@@ -56,8 +56,22 @@ except ValueError:
         for driver in drivers:
             assert driver.stdin
             driver.stdin.write("\n")
-    assert [driver.wait(60) for driver in drivers] == [0] * 6
+    assert [driver.wait(PATIENCE) for driver in drivers] == [0] * 6
     assert sorted(said) == ["mine"] + ["refused"] * 5
+
+
+def test_a_driver_whose_draft_was_swept_away_by_a_quicker_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def late(draft: Path, path: Path) -> None:
+        if not path.exists():
+            leave(tmp_path)
+            draft.unlink()
+        link(draft, path)
+
+    monkeypatch.setattr(lease.os, "link", late)
+    with pytest.raises(ValueError, match="is being run by"), Lease(tmp_path):
+        pass
 
 
 def leave(folder: Path, **changes: Any) -> None:

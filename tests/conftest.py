@@ -20,7 +20,7 @@ from study.presets import SMOKE, quickstart
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before torch: as many processes as cores run tests, and each would take all cores
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: up to four processes run tests, and each would take all cores
 pytest.register_assert_rewrite("tests.support")
 MakeConfig = Callable[..., StudyConfig]
 ROOT = Path(__file__).parent.parent

@@ -1,4 +1,4 @@
-"""Wait for something that can be asked for, with a deadline that only a hung test meets."""
+"""Wait until a condition holds, with a deadline that only a hung test reaches."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ PAUSE = 0.05
 
 
 def await_that(holds: Callable[[], object], unless: Callable[[], str] = lambda: "", about: Callable[[], object] = lambda: "") -> None:
-    """Return once `holds()` is true. Fail as soon as `unless()` says why it never will be, or after PATIENCE seconds with `about()`."""
+    """Return once `holds()` is true. Fail once `unless()` says why it never will be, or after PATIENCE seconds with `about()`."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
-        assert not (why := unless()), why
+        assert not (why := unless()) or holds(), why
         assert time.monotonic() < deadline, f"still not so after {PATIENCE:g} s: {about()}"
         time.sleep(PAUSE)

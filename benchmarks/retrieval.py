@@ -1,9 +1,11 @@
-"""What exact retrieval costs: six metrics of a set as large as the test half of SOP against the bare matrix product and against faiss.
+"""Measure what exact retrieval costs, against the bare matrix product and against faiss.
 
-Every contestant is a process of its own, and they take turns, so that each meets the same machine. The bare product is the one
-that nothing exact can avoid, all queries by all rows in blocks into one buffer; it first tries out which block and which way round suit
-it best. pytorch-metric-learning searches with faiss, exactly too. A ratio is the median of the ratios to the bare product of the same
-turn. Memory is the peak of the process over what it held before its turn: the embeddings and the libraries.
+The set is as large as the test half of SOP. Every contestant is a process of its own, and they take
+turns, so that each meets the same machine. The bare product is what nothing exact can avoid: all
+queries by all rows, in blocks, into one buffer; it first tries out which block and which order suit
+it best. pytorch-metric-learning searches with faiss, also exactly. A ratio is the median of the
+ratios to the bare product of the same turn. Memory is the peak of the process over what it held
+before its turn: the embeddings and the libraries.
 """
 
 from __future__ import annotations
@@ -28,22 +30,27 @@ LARGEST = 12  # images of a class, as in SOP; the smallest has 2
 WIDTHS = (256, 512, 1024, 2048)
 THREE = ("precision_at_1", "r_precision", "map_at_r")
 SIX = ("recall_at_1", "recall_at_10", "recall_at_100", "recall_at_1000", "r_precision", "map_at_r")
+ROW = "{:<50}{:>9}{:>8}{:>14}{:>8}{:>10}"
 Means = dict[str, float]
 Job = Callable[[], Means]
 
 
 class Answer(NamedTuple):
     seconds: float
-    worked: float  # seconds of all cores together, which say more where others work on the machine
+    worked: float  # seconds of all cores together, which do not depend on other work
     extra: float  # MB
     means: Means
 
 
 def data(rows: int, classes: int, size: int) -> tuple[Tensor, Tensor]:
-    """Classes of 2 to LARGEST images around random centres, as far apart as leaves a recall_at_1 of about 70 %."""
+    """Return classes of 2 to LARGEST images around random centres; recall_at_1 is about 70 %."""
     generator = torch.Generator().manual_seed(0)
-    free = torch.randperm(classes * (LARGEST - 2), generator=generator)[: rows - 2 * classes] % classes
-    labels = torch.cat([torch.arange(classes).repeat(2), free])[torch.randperm(rows, generator=generator)]
+    free = (
+        torch.randperm(classes * (LARGEST - 2), generator=generator)[: rows - 2 * classes] % classes
+    )
+    labels = torch.cat([torch.arange(classes).repeat(2), free])[
+        torch.randperm(rows, generator=generator)
+    ]
     noise = (size**0.5 / 3.6 - 1) ** 0.5
     centres = torch.randn(classes, size, generator=generator)
     return centres[labels] + noise * torch.randn(rows, size, generator=generator), labels
@@ -65,7 +72,10 @@ def bare(embeddings: Tensor, labels: Tensor) -> Job:
             spent.append(time.perf_counter() - began)
         return min(spent) / width
 
-    width, across = min(((width, across) for width in WIDTHS for across in (True, False)), key=lambda way: seconds(*way))
+    width, across = min(
+        ((width, across) for width in WIDTHS for across in (True, False)),
+        key=lambda way: seconds(*way),
+    )
 
     def run() -> Means:
         buffer = torch.empty(width * len(unit))
@@ -77,11 +87,11 @@ def bare(embeddings: Tensor, labels: Tensor) -> Job:
 
 
 def ours(names: tuple[str, ...]) -> Callable[[Tensor, Tensor], Job]:
-    from trainables.metrics.retrieval import retrieval
+    from trainables.metrics.retrieval import score_retrieval
 
     def prepare(embeddings: Tensor, labels: Tensor) -> Job:
-        retrieval(embeddings[:1000], labels[:1000], names)
-        return lambda: retrieval(embeddings, labels, names).means
+        score_retrieval(embeddings[:1000], labels[:1000], names)
+        return lambda: score_retrieval(embeddings, labels, names).means
 
     return prepare
 
@@ -112,7 +122,7 @@ CONTESTANTS: dict[str, Callable[[Tensor, Tensor], Job]] = {
 
 
 def status(key: str) -> float:
-    """A line of this process's memory, in MB."""
+    """Return a line of this process's memory status, in MB."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(lines[key].split()[0]) / 1024
 
@@ -124,7 +134,14 @@ def contest(name: str, shape: tuple[int, int, int], threads: int, pipe: Connecti
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
         held, began, worked = status("VmRSS"), time.perf_counter(), time.process_time()
         means = job()
-        pipe.send(Answer(time.perf_counter() - began, time.process_time() - worked, status("VmHWM") - held, means))
+        pipe.send(
+            Answer(
+                time.perf_counter() - began,
+                time.process_time() - worked,
+                status("VmHWM") - held,
+                means,
+            )
+        )
 
 
 def compete(shape: tuple[int, int, int], threads: int, turns: int) -> list[dict[str, Answer]]:
@@ -147,21 +164,46 @@ def compete(shape: tuple[int, int, int], threads: int, turns: int) -> list[dict[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK[0]:,} x {QUICK[2]} instead of {FULL[0]:,} x {FULL[2]}")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{QUICK[0]:,} x {QUICK[2]} instead of {FULL[0]:,} x {FULL[2]}",
+    )
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for everybody")
     parser.add_argument("--turns", type=int, default=3)
     args = parser.parse_args()
     shape = QUICK if args.quick else FULL
-    print(f"{shape[0]:,} embeddings of {shape[2]} dimensions in {shape[1]:,} classes; {os.cpu_count()} cores, {args.threads} threads")
+    print(
+        f"{shape[0]:,} embeddings of {shape[2]} dimensions in {shape[1]:,} classes; "
+        f"{os.cpu_count()} cores, {args.threads} threads"
+    )
     turns = compete(shape, args.threads, args.turns)
-    print(f"{f'median of {args.turns} turns':<50}{'seconds':>9}{'ratio':>8}{'core-seconds':>14}{'ratio':>8}{'extra MB':>10}")
+    header = ("seconds", "ratio", "core-seconds", "ratio", "extra MB")
+    print(ROW.format(f"median of {args.turns} turns", *header))
     for name in CONTESTANTS:
         pairs = [(turn[name], turn["bare product"]) for turn in turns]
-        seconds, worked = median(it.seconds for it, _ in pairs), median(it.worked for it, _ in pairs)
-        slower, dearer = median(it.seconds / bare.seconds for it, bare in pairs), median(it.worked / bare.worked for it, bare in pairs)
-        print(f"{name:<50}{seconds:>9.1f}{slower:>8.2f}{worked:>14.1f}{dearer:>8.2f}{max(it.extra for it, _ in pairs):>10.0f}")
+        seconds, worked = (
+            median(it.seconds for it, _ in pairs),
+            median(it.worked for it, _ in pairs),
+        )
+        slower, dearer = (
+            median(it.seconds / bare.seconds for it, bare in pairs),
+            median(it.worked / bare.worked for it, bare in pairs),
+        )
+        extra = max(it.extra for it, _ in pairs)
+        numbers = (
+            f"{seconds:.1f}",
+            f"{slower:.2f}",
+            f"{worked:.1f}",
+            f"{dearer:.2f}",
+            f"{extra:.0f}",
+        )
+        print(ROW.format(name, *numbers))
     for name in CONTESTANTS:
-        print(f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in turns[-1][name].means.items()))
+        print(
+            f"{name}: "
+            + ", ".join(f"{key} {value:.4g}" for key, value in turns[-1][name].means.items())
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What may vary, and who said so. Standard library only."""
+"""Describe what may vary in a study, and who said so, with the standard library only."""
 
 from search_spaces.losses import LOSSES
 from search_spaces.own import OwnLoss, find_card, find_own, untagged
-from search_spaces.space import Choice, Grid, LossSpace, Param, Range, Value, pick, text
+from search_spaces.space import Choice, Grid, LossSpace, Param, Range, Value, pick, value_text
 
 __all__ = [
     "LOSSES",
@@ -16,6 +16,6 @@ __all__ = [
     "find_card",
     "find_own",
     "pick",
-    "text",
     "untagged",
+    "value_text",
 ]

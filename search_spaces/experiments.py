@@ -1,4 +1,4 @@
-"""What the sources' experiments consist of: losses, networks, sizes, schedules and budgets, each with its source."""
+"""List what the sources' experiments consist of: losses, networks, sizes, schedules and budgets."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,24 +13,27 @@ THESIS_DATASETS = ("cub200", "cars196", "sop")
 THESIS_BACKBONES = ("resnet50", "bn_inception", "googlenet")
 THESIS_SIZES = (64, 128, 512, 1024)
 THESIS_LOSSES = (
-    "contrastive", "triplet", "lifted_structure", "n_pair", "proxy_nca", "margin", "arcface", "multi_similarity",
-    "soft_triple", "proxy_anchor",
+    "contrastive", "triplet", "lifted_structure", "n_pair", "proxy_nca",
+    "margin", "arcface", "multi_similarity", "soft_triple", "proxy_anchor",
 )  # fmt: skip
 THESIS_OWN = "thesis_loss_2"  # section 6: tables 17 to 19 are of the second variation
-# Section 5: everything on CUB with BNInception and 512 dimensions, for the first three of its tournament (table 11).
+# Section 5 trains only on CUB with BNInception and 512 dimensions, with the three losses that won
+# its tournament (table 11).
 THESIS_TOP = ("multi_similarity", "soft_triple", "proxy_anchor")
 THESIS_RATIOS = (0.3, 0.2, 0.1, 0.05)  # table 14: shares of the train classes held out
 THESIS_RATIO_LOSS = "multi_similarity"  # table 14
 THESIS_RATIO = 0.1  # of tables 15 and 16
 THESIS_FOLDS = 10  # section 5.1, drawn at random
 
-# Section 3.4. Weight decay, frozen batch norm, warm-up, pooling and clipping are its code's: the text prints none of them.
+# Section 3.4. Weight decay, frozen batch norm, warm-up, pooling and clipping come from its code;
+# the text prints none of them.
 THESIS_TRAINING: Values = {
     "epochs": 100,
     "optimizer": "adamw",
     "weight_decay": 1e-4,
-    # For contrastive, triplet, lifted_structure and margin balanced batches are our choice (their cards' `batches`): it names images per
-    # class for multi_similarity only, and random batches hold almost no equal pair.
+    # The thesis names images per class for multi_similarity only. For contrastive, triplet,
+    # lifted_structure and margin, balanced batches are our choice (their cards' `batches`):
+    # random batches hold almost no equal pair.
     "images_per_class": 5,
     "weights": "imagenet",
     "pooling": "gap+gmp",
@@ -39,23 +42,31 @@ THESIS_TRAINING: Values = {
     "clip_value": 10.0,
 }
 # Table 3, and the batch sizes of section 3.4.
-THESIS_SCHEDULES: Mapping[tuple[str, str], Values] = {
-    ("cub200",  "resnet50"):     {"learning_rate": 1e-4, "lr_step": 5,  "lr_gamma": 0.1,  "batch_size": 100},
-    ("cub200",  "bn_inception"): {"learning_rate": 1e-4, "lr_step": 10, "lr_gamma": 0.1,  "batch_size": 180},
-    ("cub200",  "googlenet"):    {"learning_rate": 1e-4, "lr_step": 10, "lr_gamma": 0.1,  "batch_size": 180},
-    ("cars196", "resnet50"):     {"learning_rate": 1e-4, "lr_step": 10, "lr_gamma": 0.1,  "batch_size": 100},
-    ("cars196", "bn_inception"): {"learning_rate": 1e-4, "lr_step": 20, "lr_gamma": 0.1,  "batch_size": 180},
-    ("cars196", "googlenet"):    {"learning_rate": 1e-4, "lr_step": 20, "lr_gamma": 0.1,  "batch_size": 180},
-    ("sop",     "resnet50"):     {"learning_rate": 6e-4, "lr_step": 10, "lr_gamma": 0.25, "batch_size": 100},
-    ("sop",     "bn_inception"): {"learning_rate": 6e-4, "lr_step": 20, "lr_gamma": 0.25, "batch_size": 180},
-    ("sop",     "googlenet"):    {"learning_rate": 6e-4, "lr_step": 20, "lr_gamma": 0.25, "batch_size": 180},
+_SCHEDULE_KEYS = ("learning_rate", "lr_step", "lr_gamma", "batch_size")
+_SCHEDULES = {
+    ("cub200",  "resnet50"):     (1e-4, 5,  0.1,  100),
+    ("cub200",  "bn_inception"): (1e-4, 10, 0.1,  180),
+    ("cub200",  "googlenet"):    (1e-4, 10, 0.1,  180),
+    ("cars196", "resnet50"):     (1e-4, 10, 0.1,  100),
+    ("cars196", "bn_inception"): (1e-4, 20, 0.1,  180),
+    ("cars196", "googlenet"):    (1e-4, 20, 0.1,  180),
+    ("sop",     "resnet50"):     (6e-4, 10, 0.25, 100),
+    ("sop",     "bn_inception"): (6e-4, 20, 0.25, 180),
+    ("sop",     "googlenet"):    (6e-4, 20, 0.25, 180),
 }  # fmt: skip
-# Our choice: the thesis says only that search trials do not run till full convergence, and that its best loss needs less than 20 epochs.
+THESIS_SCHEDULES: Mapping[tuple[str, str], Values] = {
+    cell: dict(zip(_SCHEDULE_KEYS, row, strict=True)) for cell, row in _SCHEDULES.items()
+}
+# Our choice: the thesis says only that search trials do not run to full convergence, and that its
+# best loss needs less than 20 epochs.
 THESIS_SEARCH_EPOCHS = 20
 
 
 def thesis_settings(losses: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """Table 4 where it differs from the papers, in our sense: SoftTriple's gamma does not, of which the thesis prints the inverse."""
+    """Return table 4's values that differ from the papers', by loss, in our sense of each value.
+
+    SoftTriple's gamma does not differ: the thesis prints its inverse.
+    """
     found: dict[str, dict[str, Value]] = {}
     for loss in losses:
         for key, param in find_card(loss).params.items():
@@ -64,11 +75,13 @@ def thesis_settings(losses: Iterable[str]) -> dict[str, dict[str, Value]]:
     return found
 
 
-# The reality check, "Fair comparisons and reproducibility" and "Hyperparameter search via cross validation". Its tables, top to bottom.
+# The reality check, "Fair comparisons and reproducibility" and "Hyperparameter search via cross
+# validation"; losses in the order of its tables.
 REALITY_DATASETS = ("cub200", "cars196", "sop")
 REALITY_LOSSES = (
-    "contrastive_euclidean", "triplet_euclidean", "nt_xent", "proxy_nca_pml", "margin", "margin_per_class", "normalized_softmax",
-    "cosface", "arcface", "fast_ap", "snr_contrastive", "multi_similarity_no_miner", "multi_similarity", "soft_triple",
+    "contrastive_euclidean", "triplet_euclidean", "nt_xent", "proxy_nca_pml", "margin",
+    "margin_per_class", "normalized_softmax", "cosface", "arcface", "fast_ap", "snr_contrastive",
+    "multi_similarity_no_miner", "multi_similarity", "soft_triple",
 )  # fmt: skip
 REALITY_FOLDS, REALITY_SEARCH_TRIALS, REALITY_REPRODUCTIONS = 4, 50, 10  # folds consecutive
 REALITY_TRAINING: Values = {
@@ -78,7 +91,7 @@ REALITY_TRAINING: Values = {
     "optimizer": "rmsprop",
     "learning_rate": 1e-6,
     "momentum": 0.0,  # our choice: no source at hand prints one; it is torch's default
-    "weight_decay": 1e-4,  # its code's
+    "weight_decay": 1e-4,  # from its code
     "weights": "imagenet",
     "pooling": "gap",
     "freeze_bn": True,
@@ -86,16 +99,18 @@ REALITY_TRAINING: Values = {
     "cache_size": 256,
     "center_crop": 227 / 256,
     "crop": "resized",
-    "crop_scale": [0.16, 1.0],  # its code's share of the area; its text says sides of 40 to 256 pixels
+    "crop_scale": [0.16, 1.0],  # share of the area, from its code; its text: sides of 40 to 256
     "crop_ratio": [3 / 4, 4 / 3],
     "flip": True,
-    "steps_per_epoch": 100,  # its code's
+    "steps_per_epoch": 100,  # from its code
 }
 REALITY_CLASSIFICATION: Values = {"batches": "balanced", "images_per_class": 1}  # C = 32, M = 1
-# Our choice: its code trains for 1,000 such epochs at most and stops each run by patience, which a fixed number cannot copy.
+# Our choice: its code trains for at most 1,000 such epochs and stops each run by patience, which a
+# fixed number cannot copy.
 REALITY_EPOCHS = 200
 
-# The triplet report, section II. A batch is one of triplets, three images each; every train image of CUB is an anchor once per epoch.
+# The triplet report, section II. A batch consists of triplets, three images each; every train image
+# of CUB is an anchor once per epoch.
 TRIPLET_IMAGES = 5_864
 TRIPLET_EXPERIMENTS: Mapping[int, Values] = {
     1: {"epochs": 20, "learning_rate": 0.001, "triplets": 32},
@@ -110,7 +125,12 @@ TRIPLET_SIZE = 128  # our choice: the report prints none
 
 # The generalisation paper, sections 2.1 and 2.2.
 GENERALIZATION_DATASETS = ("cars196", "cub200")
-GENERALIZATION_LOSSES = ("batch_all_nca", "n_pair_nca", "semi_hard_negative_nca", "easy_positive_semi_hard_negative")
+GENERALIZATION_LOSSES = (
+    "batch_all_nca",
+    "n_pair_nca",
+    "semi_hard_negative_nca",
+    "easy_positive_semi_hard_negative",
+)
 GENERALIZATION_TRAINING: Values = {
     "backbone": ["resnet18"],
     "embedding_size": [64],
@@ -123,10 +143,17 @@ GENERALIZATION_TRAINING: Values = {
     "max_shift": 10,
     "flip": True,
 }
-# Our choice: the paper prints no learning rate, schedule, epochs, momentum or images per class (momentum 0: the code of easy positives).
+# Our choice: the paper prints no learning rate, schedule, epochs, momentum or images per class.
 GENERALIZATION_OURS: Values = {
-    "epochs": 40, "learning_rate": 0.01, "lr_step": 20, "lr_gamma": 0.1, "momentum": 0.0, "weight_decay": 0.0, "images_per_class": 4,
-    # It re-sizes training images to 256 by 256 pixels, which squeezes them, and says nothing of test images; we take the middle square of
-    # both, with the shorter side at 256 pixels.
-    "cache_size": 256, "center_crop": 1.0,
-}  # fmt: skip
+    "epochs": 40,
+    "learning_rate": 0.01,
+    "lr_step": 20,
+    "lr_gamma": 0.1,
+    "momentum": 0.0,  # as in the released code of easy positives
+    "weight_decay": 0.0,
+    "images_per_class": 4,
+    # The paper resizes training images to 256 by 256 pixels, which squeezes them, and says nothing
+    # of test images; we take the middle square of both, with the shorter side at 256 pixels.
+    "cache_size": 256,
+    "center_crop": 1.0,
+}

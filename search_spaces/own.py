@@ -1,4 +1,4 @@
-"""Losses by name: one of ours, or one of your own as package.module:NAME; with @TAG behind it, the same loss again in a study."""
+"""Find a loss by name: one of ours, or your own as package.module:NAME; NAME@TAG repeats a loss."""
 
 import re
 import sys
@@ -12,44 +12,66 @@ from typing import Any
 from search_spaces.losses import LOSSES
 from search_spaces.space import LossSpace, pick
 
-OURS = ("search_spaces", "trainables", "analysis", "study")
+# In the order of their imports: each imports only those before it.
+FAIRTRIAL_PACKAGES = ("search_spaces", "trainables", "analysis", "study")
 
 
 @dataclass(frozen=True)
 class OwnLoss:
-    """What package.module:NAME must be: a card, and build(classes, size, *, the card's parameters) -> trainables.losses.Objective."""
+    """Hold a loss of your own; package.module:NAME must be one of these."""
 
     card: LossSpace
+    # (classes, size, *, the card's parameters) -> trainables.losses.Objective
     build: Callable[..., Any]
 
 
 def find_card(name: str) -> LossSpace:
-    """The card of a loss. ValueError: there is none of that name."""
+    """Return the card of a loss, or raise ValueError if no loss has that name."""
     return find_own(name).card if ":" in name else pick(LOSSES, untagged(name), "loss")
 
 
 def untagged(name: str) -> str:
-    """triplet@wide -> triplet: a tag lets a study have one loss several times, with other settings or other training."""
+    """Return the name without its tag: triplet@wide -> triplet.
+
+    A tag lets a study have one loss several times, with other settings or other training.
+    """
     loss, at, tag = name.partition("@")
     if at and not re.fullmatch(r"[A-Za-z0-9._-]+", tag):
-        raise ValueError(f"What follows the @ of a loss is a tag of letters, digits, '.', '_' and '-', but got '{name}'; write {loss}@1.")
+        raise ValueError(
+            f"What follows the @ of a loss is a tag of letters, digits, '.', '_' and '-', but got "
+            f"'{name}'; write {loss}@1."
+        )
     return loss
 
 
 def find_own(name: str) -> OwnLoss:
-    """Return your own loss. Modules in the folder where the program was started are found, too, after all that is installed."""
+    """Return your own loss, from an installed module or one in the current folder."""
     module, _, attribute = untagged(name).partition(":")
-    if (first := module.partition(".")[0]) in OURS:
-        raise ValueError(f"The module of '{name}' must not be named {first}, as a package of Fair Trial is; rename {first}.py.")
+    if (first := module.partition(".")[0]) in FAIRTRIAL_PACKAGES:
+        raise ValueError(
+            f"The module of '{name}' must not be named {first}, as a package of Fair Trial is; "
+            f"rename {first}.py."
+        )
     if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # last: a user's analysis.py must not stand in for our package of that name
+        sys.path.append(here)  # last, so that a user's analysis.py does not hide our package
     try:
         found = getattr(import_module(module), attribute)
     except Exception as error:  # a module of the user's may raise anything
-        raise ValueError(f"The loss '{name}' must be package.module:NAME, but it cannot be imported: {error}.") from None
+        raise ValueError(
+            f"The loss '{name}' must be package.module:NAME, but it cannot be imported: {error}."
+        ) from None
     if not isinstance(found, OwnLoss):
-        raise ValueError(f"{name} must be an OwnLoss(card, build), but it is a {type(found).__name__}.")
-    taken = {each.name for each in signature(found.build).parameters.values() if each.kind is each.KEYWORD_ONLY}
+        raise ValueError(
+            f"{name} must be an OwnLoss(card, build), but it is a {type(found).__name__}."
+        )
+    taken = {
+        each.name
+        for each in signature(found.build).parameters.values()
+        if each.kind is each.KEYWORD_ONLY
+    }
     if taken != set(found.card.params):
-        raise ValueError(f"The builder of {name} must take its card's {sorted(found.card.params)} after a *, but takes {sorted(taken)}.")
+        raise ValueError(
+            f"The builder of {name} must take its card's {sorted(found.card.params)} after a *, "
+            f"but takes {sorted(taken)}."
+        )
     return found

@@ -1,4 +1,4 @@
-"""The words of a search space: Grid, Range, Choice, Param, LossSpace, and pick() with the near name."""
+"""Define the parts of a search space: Grid, Range, Choice, Param, LossSpace; pick() by name."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,16 +8,18 @@ from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
-Kind = Literal["pair", "triplet", "proxy", "classification"]
+LossKind = Literal["pair", "triplet", "proxy", "classification"]
 BatchKind = Literal["balanced", "random", "triplets", "mined"]
-Similarity = Literal["self", "positive", "negative"]  # what a loss compares a pair's similarity with (thesis table 1)
-Value = float | str | bool  # of a parameter; whole numbers are floats here and ints where a loss needs them
+# What a loss compares a pair's similarity with (thesis table 1).
+Similarity = Literal["self", "positive", "negative"]
+# The value of a parameter. Whole numbers are floats here and ints where a loss needs them.
+Value = float | str | bool
 LEVELS = 5  # of a range that no source has a grid for
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Evenly spaced values, both ends included: how the thesis sweeps."""
+    """Hold evenly spaced values, both ends included, as the thesis sweeps them."""
 
     low: float
     high: float
@@ -25,21 +27,25 @@ class Grid:
 
     def __post_init__(self) -> None:
         if not (self.low < self.high and self.step > 0):
-            raise ValueError(f"A grid needs low < high and step > 0, but got ({self.low}, {self.high}, {self.step}).")
+            raise ValueError(
+                f"A grid needs low < high and step > 0, but got ({self.low}, {self.high}, "
+                f"{self.step})."
+            )
 
     def values(self) -> tuple[float, ...]:
+        """Return all values, from low to high."""
         count = math.floor((self.high - self.low) / self.step + 1e-9)
         return tuple(round(self.low + i * self.step, 12) for i in range(count + 1))
 
 
 @dataclass(frozen=True)
 class Range:
-    """A closed interval; log=True is searched by order of magnitude, integer=True in whole numbers."""
+    """Hold a closed interval."""
 
     low: float
     high: float
-    log: bool = False
-    integer: bool = False
+    log: bool = False  # searched by order of magnitude
+    integer: bool = False  # searched in whole numbers
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -53,32 +59,42 @@ class Range:
         return self.low <= value <= self.high and (not self.integer or value == int(value))
 
     def __str__(self) -> str:
-        return f"{self.low:g} to {self.high:g}" + (", log" if self.log else "") + (", whole numbers" if self.integer else "")
+        return (
+            f"{self.low:g} to {self.high:g}"
+            + (", log" if self.log else "")
+            + (", whole numbers" if self.integer else "")
+        )
 
     def ends(self) -> tuple[Value, Value]:
+        """Return the lowest and the highest value."""
         return self.low, self.high
 
-    def place(self, value: float) -> float:
-        """Where a value lies, from 0 at the low end to 1 at the high end; log ranges by order of magnitude."""
+    def position(self, value: float) -> float:
+        """Return 0 for the low end, 1 for the high end; log ranges count orders of magnitude."""
         scale = math.log if self.log else float
         return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
 
     def levels(self) -> tuple[Value, ...]:
-        """A few values from end to end, evenly spaced as place() has it."""
+        """Return LEVELS values from end to end, evenly spaced by position()."""
         shares = [i / (LEVELS - 1) for i in range(1, LEVELS - 1)]
-        inner = [self.low * (self.high / self.low) ** x if self.log else self.low + x * (self.high - self.low) for x in shares]
-        rounded = [self.nearest(float(f"{value:.6g}")) for value in inner]  # no binary dust
+        inner = [
+            self.low * (self.high / self.low) ** x
+            if self.log
+            else self.low + x * (self.high - self.low)
+            for x in shares
+        ]
+        rounded = [self.nearest(float(f"{value:.6g}")) for value in inner]  # no rounding noise
         return tuple(dict.fromkeys([self.low, *rounded, self.high]))
 
     def nearest(self, value: object) -> Value:
-        """The valid value that is meant, as far as one can tell."""
+        """Return the valid value that is nearest to this one."""
         number = float(value) if isinstance(value, (int, float)) else self.low
         return min(max(float(round(number)) if self.integer else number, self.low), self.high)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A few named values, without an order."""
+    """Hold a few named values, without an order."""
 
     options: tuple[Value, ...]
 
@@ -93,70 +109,77 @@ class Choice:
         return " or ".join(str(option) for option in self.options)
 
     def ends(self) -> tuple[Value, Value]:
+        """Return the first and the last option."""
         return self.options[0], self.options[-1]
 
     def levels(self) -> tuple[Value, ...]:
+        """Return all options."""
         return self.options
 
     def nearest(self, value: object) -> Value:
-        near = get_close_matches(str(value), [str(option) for option in self.options], n=1, cutoff=0)
-        return next(option for option in self.options if str(option) == near[0])
+        """Return the option that is spelt most like this value."""
+        names = [str(option) for option in self.options]
+        (near,) = get_close_matches(str(value), names, n=1, cutoff=0)
+        return self.options[names.index(near)]
 
 
 @dataclass(frozen=True)
 class Param:
-    """One tunable number of a loss: every source's value beside ours.
+    """Hold one tunable number of a loss: every source's value beside our ranges."""
 
-    paper: the original paper; code: its released code where that differs; thesis: table 4; found: the
-    optimum of table 15; reality: the reality check's optimum on CUB. search: what our searchers try;
-    domain: what the loss is defined for.
-    """
-
-    paper: Value
-    search: Range | Choice
-    domain: Range | Choice
-    code: Value | None = None
-    thesis: Value | None = None
-    found: Value | None = None
-    reality: Value | None = None
-    grid: Grid | None = None
+    paper: Value  # the original paper's
+    search: Range | Choice  # what our searchers try
+    domain: Range | Choice  # what the loss is defined for
+    code: Value | None = None  # the released code's, where it differs
+    thesis: Value | None = None  # table 4
+    found: Value | None = None  # the optimum of the thesis's table 15
+    reality: Value | None = None  # the reality check's optimum on CUB
+    grid: Grid | None = None  # the values of the thesis's sweep
     inverse: bool = False  # the thesis prints 1 / our value: in thesis, found and grid
     unit: str = ""
     note: str = ""
-    only: tuple[Value, ...] = ()  # the levels that a study has left of it; empty: all
+    only: tuple[Value, ...] = ()  # the levels that a study keeps; empty: all
 
     def __post_init__(self) -> None:
         if any(end not in self.domain for end in self.search.ends()):
-            raise ValueError(f"The search range lies in the domain: {self}")
+            raise ValueError(f"The search range must lie in the domain: {self}")
         if any(value not in self.search for value in self.levels()):
-            raise ValueError(f"The grid lies in the search range: {self}")
+            raise ValueError(f"The grid must lie in the search range: {self}")
         if self.note:
             return
         if any(value not in self.search for _, value in self.cited()):
-            raise ValueError(f"Every cited value lies in the search range, or note= says why: {self}")
-        if self.found is not None and self.grid is not None and self.found not in self.grid.values():
-            raise ValueError(f"found={self.found} is not on its own grid {self.grid}; say so in note=.")
+            raise ValueError(
+                f"Every cited value must lie in the search range, or note= must say why: {self}"
+            )
+        if self.found is not None and self.grid and self.found not in self.grid.values():
+            raise ValueError(
+                f"found={self.found} is not on its own grid {self.grid}; say so in note=."
+            )
 
     def levels(self) -> tuple[Value, ...]:
-        """The values of its source's grid; without one every option, or a few levels of the range."""
-        return self.only or (tuple(map(self.ours, self.grid.values())) if self.grid else self.search.levels())
+        """Return the values of the thesis's grid, else the options or a few levels of the range."""
+        if self.only:
+            return self.only
+        return tuple(map(self.ours, self.grid.values())) if self.grid else self.search.levels()
 
     def ours(self, printed: Value) -> Value:
-        """A value of the thesis in the sense that the loss here has."""
+        """Return a value that the thesis prints as our loss takes it."""
         return round(1 / float(printed), 12) if self.inverse else printed
 
     def thinned(self, count: int) -> "Param":
-        """With so many of its levels at most: both ends, and evenly between them."""
+        """Return the parameter with at most this many levels: both ends, and evenly between."""
         levels = self.levels()
-        places = [round(i * (len(levels) - 1) / (count - 1)) for i in range(count)]
-        return replace(self, only=tuple(levels[place] for place in places)) if count < len(levels) else self
+        if count >= len(levels):
+            return self
+        chosen = [round(i * (len(levels) - 1) / (count - 1)) for i in range(count)]
+        return replace(self, only=tuple(levels[i] for i in chosen))
 
     def held(self, value: Value) -> "Param":
-        """With this level only: it is not swept."""
+        """Return the parameter with one level only, so that it is not swept."""
         return replace(self, only=(value,))
 
     def cited(self) -> Iterator[tuple[str, Value]]:
-        """(source, value) of everyone who gave one."""
+        """Yield (source, value) for every source that gives a value."""
         for source in ("paper", "code", "thesis", "found", "reality"):
             value = getattr(self, source)
             if value is not None:
@@ -165,11 +188,11 @@ class Param:
 
 @dataclass(frozen=True)
 class LossSpace:
-    """A loss's card: what it is, what its sources say, and what may vary."""
+    """Hold a loss's card: what it is, what its sources say, and what may vary."""
 
     cite: str
     year: int
-    kind: Kind
+    kind: LossKind
     batches: BatchKind
     about: str
     params: Mapping[str, Param]
@@ -187,16 +210,18 @@ class LossSpace:
     defaults: dict[str, Value] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "defaults", {name: param.paper for name, param in self.params.items()})
+        object.__setattr__(
+            self, "defaults", {name: param.paper for name, param in self.params.items()}
+        )
 
 
-def text(value: Value) -> str:
-    """A value as people write it."""
+def value_text(value: Value) -> str:
+    """Return a value as people write it."""
     return str(value) if isinstance(value, (bool, str)) else f"{value:.4g}"
 
 
 def pick(table: Mapping[str, T], name: str, what: str) -> T:
-    """table[name], or a ValueError with the near name and all known ones."""
+    """Return table[name], or raise ValueError with the nearest name and all known ones."""
     if name in table:
         return table[name]
     near = get_close_matches(name, table, n=1, cutoff=0.5)

@@ -1,24 +1,29 @@
-"""Which trials to run. In Python: from study import run_study, StudyConfig."""
+"""Decide which trials to run, and run them; in Python: from study import run_study, StudyConfig."""
 
 import os
 from typing import TYPE_CHECKING, Any
 
-from study.config import StudyConfig
+from study.config.study_config import StudyConfig
 
 if TYPE_CHECKING:
-    from study.run import run_study
+    from study.driver.study_run import run_study
 
 # Ray reads these when it is imported, which is later than this.
 for _name, _value in {
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else every worker copies the folder and starts through `uv run` again
+    # else every worker copies the folder and starts through `uv run` again
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",  # a study is as nice as its user starts it; Ray's 15 gives way to any other program
+    # a study is as nice as its user starts it; Ray's 15 gives way to any other program
+    "RAY_worker_niceness": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # study/interrupts.py has one that also knows SIGTERM
-    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's own notes of an experiment are never read: ours are in the ledger
-    "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # slots start side by side; the searcher hands out no more trials than there are slots
+    # study/driver/interrupts.py has one that also knows SIGTERM
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    # Tune's own notes of an experiment are never read: ours are in the ledger
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",
+    # slots start side by side; the searcher hands out no more trials than there are slots
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000",
 }.items():
     os.environ.setdefault(_name, _value)
 if "FAIRTRIAL_DATA" in os.environ:  # workers may run in other folders
@@ -28,9 +33,9 @@ __all__ = ["StudyConfig", "run_study"]
 
 
 def __getattr__(name: str) -> Any:
-    """run_study on first use: it brings Ray and torch, which a bad config never needs."""
+    """Import run_study on first use: it brings Ray and torch, which a bad config never needs."""
     if name == "run_study":
-        from study.run import run_study
+        from study.driver.study_run import run_study
 
         return run_study
     raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""The command line: finds the verb, nothing else."""
+"""Find the verb of the command line, and nothing else."""
 
 import os
 from importlib.metadata import version
@@ -6,10 +6,28 @@ from typing import Annotated
 
 import typer
 
-from study.commands import audit, compare, config, data, doctor, ending, export, listing, plan, report, run, status, submit, train, ui
-from study.commands.there import or_there
+from study.cli import (
+    audit,
+    compare,
+    config,
+    data,
+    doctor,
+    ending,
+    export,
+    listing,
+    plan,
+    report,
+    run,
+    status,
+    submit,
+    train,
+    ui,
+)
+from study.cli.remote import or_there
 
-if "RAY_ADDRESS" not in os.environ:  # Ray will be ours: it listens on this machine's loopback alone, as it does on a Mac
+if (
+    "RAY_ADDRESS" not in os.environ
+):  # Ray will be ours: it listens on this machine's loopback alone, as it does on a Mac
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 app = typer.Typer(
@@ -28,7 +46,11 @@ def _tell(asked: bool) -> None:
 
 
 @app.callback()
-def fairtrial(version: Annotated[bool, typer.Option("--version", callback=_tell, is_eager=True, help="which one this is")] = False) -> None:
+def fairtrial(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell, is_eager=True, help="which one this is")
+    ] = False,
+) -> None:
     pass
 
 

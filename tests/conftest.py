@@ -1,4 +1,6 @@
-"""Shared by all tests: which process runs them, one small study config, and one local Ray for those that need it."""
+"""Shared by all tests: which process runs them, one small study config, and one local Ray for those
+that need it.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadFileScheduling
 
-from study.config import StudyConfig, make
+from study.config.study_config import StudyConfig, make
 from study.presets import SMOKE, quickstart
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before torch: up to four processes run tests, and each would take all cores
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # before torch: up to four processes run tests, and each would take all cores
+)
 pytest.register_assert_rewrite("tests.support")
 MakeConfig = Callable[..., StudyConfig]
 ROOT = Path(__file__).parent.parent
@@ -32,7 +36,9 @@ def uses_ray(file: str) -> bool:
 
 
 class FilesAndOneRay(LoadFileScheduling):
-    """A file's tests run in one process, which shares its fixtures; all files that use Ray run in one process, which shares its Ray."""
+    """A file's tests run in one process, which shares its fixtures; all files that use Ray run in
+    one process, which shares its Ray.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::")[0]
@@ -45,7 +51,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndOneR
 
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try few examples in the plain layer, and many in the slow one."""
-    usual = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+    usual = {
+        "deadline": None,
+        "database": None,
+        "suppress_health_check": [HealthCheck.function_scoped_fixture],
+    }
     settings.register_profile("plain", max_examples=8, derandomize=True, **usual)
     settings.register_profile("slow", max_examples=100, **usual)
     settings.load_profile("slow" if _is_slow(config) else "plain")
@@ -57,7 +67,9 @@ def _is_slow(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)  # before -m takes its choice
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put property tests into both layers, files with Ray first since they take longest, and the cluster last since it ends every Ray."""
+    """Put property tests into both layers, files with Ray first since they take longest, and the
+    cluster last since it ends every Ray.
+    """
     for item in items:
         if _is_slow(config) and is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker("slow")
@@ -65,16 +77,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("long"):
             item.add_marker("slow")
         if "local_ray" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("ray"):
-            raise pytest.UsageError(f"{item.nodeid} uses local_ray, so it must be marked with pytest.mark.ray.")
-    items.sort(key=lambda item: (item.get_closest_marker("cluster") is not None, not uses_ray(item.nodeid.split("::")[0])))
+            raise pytest.UsageError(
+                f"{item.nodeid} uses local_ray, so it must be marked with pytest.mark.ray."
+            )
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("cluster") is not None,
+            not uses_ray(item.nodeid.split("::")[0]),
+        )
+    )
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> MakeConfig:
-    """config(losses=["triplet"], ...): the smoke quickstart with changes, in a folder of its own."""
+    """config(losses=["triplet"], ...): the smoke quickstart with changes, in a folder of its own.
+
+    It has one search and two seeds, unless a test asks for more searches.
+    """
 
     def build(**changes: Any) -> StudyConfig:
-        return make(quickstart() | SMOKE | {"studies": str(tmp_path / "studies")} | changes)
+        here = {"studies": str(tmp_path / "studies"), "searches": 1, "reproductions": 2}
+        return make(quickstart() | SMOKE | here | changes)
 
     return build
 
@@ -84,10 +107,17 @@ def quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Copy SQLite stores from a template: MLflow needs a second or two to create one."""
     from analysis.tracking import store
 
-    settle, folder, one_at_a_time = store._come_home, tmp_path_factory.mktemp("fresh"), threading.RLock()
+    client, folder, one_at_a_time = (
+        store._client,
+        tmp_path_factory.mktemp("fresh"),
+        threading.RLock(),
+    )
     template = folder / "template.db"
 
-    def copy(database: Path) -> None:
+    def copy(uri: str) -> Any:
+        if not uri.startswith("sqlite:///"):
+            return client(uri)
+        database = Path(uri.removeprefix("sqlite:///"))
         with one_at_a_time:
             if not database.exists() and database.parent.is_dir() and database.parent != folder:
                 if not template.exists():
@@ -95,17 +125,17 @@ def quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
                     (folder / "draft.db").replace(template)
                 shutil.copy(template, draft := database.with_name(f"{database.name}.draft"))
                 draft.replace(database)
-        settle(database)
+        return client(uri)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "_come_home", copy)
+        patch.setattr(store, "_client", copy)
         yield
 
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Every test has a data folder of its own; none touches the user's."""
-    from trainables.datasets.catalogue import index
+    from trainables.datasets.indexing import index
 
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:  # not the test's own one, which the test may undo
@@ -120,11 +150,13 @@ SHARED: list[Cluster] = []  # the Ray of all tests, once one has asked for it
 
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[Cluster]:
-    """One Ray for all tests that need it, to which nodes can be added; never a developer's own cluster."""
+    """One Ray for all tests that need it, to which nodes can be added; never a developer's own
+    cluster.
+    """
     import ray
     from ray.cluster_utils import Cluster
 
-    from study.room import start_ray
+    from study.cluster.slot_pool import start_ray
 
     def start() -> Cluster:
         options = {"num_cpus": 2, "include_dashboard": True, "dashboard_port": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 from pathlib import Path
@@ -19,7 +20,9 @@ from study.presets import PRESETS
 
 ROOT = Path(__file__).parent.parent
 CLUSTER = (ROOT / "docs" / "cluster.md").read_text()
-LINES = [line for line in CLUSTER.splitlines() if line.startswith("    ") or "`uv run fairtrial" in line]
+LINES = [
+    line for line in CLUSTER.splitlines() if line.startswith("    ") or "`uv run fairtrial" in line
+]
 
 
 def commands(program: str) -> list[str]:
@@ -53,7 +56,11 @@ def test_every_command_of_rays_is_one_that_ray_takes(command: str) -> None:
     group: Any = cli
     if words[0] == "job":
         group, words = job_cli_group, words[1:]
-    known = {option for param in group.commands[words[0]].params for option in (*param.opts, *param.secondary_opts)}
+    known = {
+        option
+        for param in group.commands[words[0]].params
+        for option in (*param.opts, *param.secondary_opts)
+    }
     assert {word for word in words if re.match(r"--?[a-z]", word)} <= known
 
 
@@ -64,7 +71,12 @@ def test_the_script_that_it_sends_is_there() -> None:
 
 def shape(required: str = "", **fields: Any) -> dict[str, Any]:
     """A JSON schema of an object with these fields and no other."""
-    return {"type": "object", "properties": fields, "required": required.split(), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
 
 
 TEXT, NUMBER, TRUTH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
@@ -78,9 +90,23 @@ CONTAINER = shape(
     volumeMounts={"type": "array", "items": shape("name mountPath", name=TEXT, mountPath=TEXT)},
 )
 VOLUME = shape("name", name=TEXT, persistentVolumeClaim=shape("claimName", claimName=TEXT))
-POD = shape("spec", spec=shape("containers", containers={"type": "array", "items": CONTAINER}, volumes={"type": "array", "items": VOLUME}))
+POD = shape(
+    "spec",
+    spec=shape(
+        "containers",
+        containers={"type": "array", "items": CONTAINER},
+        volumes={"type": "array", "items": VOLUME},
+    ),
+)
 GROUP: dict[str, Any] = {"rayStartParams": TEXTS, "template": POD}
-WORKERS = shape("groupName template", groupName=TEXT, replicas=NUMBER, minReplicas=NUMBER, maxReplicas=NUMBER, **GROUP)
+WORKERS = shape(
+    "groupName template",
+    groupName=TEXT,
+    replicas=NUMBER,
+    minReplicas=NUMBER,
+    maxReplicas=NUMBER,
+    **GROUP,
+)
 RAY_CLUSTER = shape(
     "headGroupSpec",
     rayVersion=TEXT,
@@ -107,7 +133,9 @@ RAY_JOB = shape(
 
 
 def test_the_kubernetes_manifest_has_fields_that_kuberay_knows() -> None:
-    """Those of its RayJob and RayCluster types, as far as the manifest uses them: the whole schema is a megabyte."""
+    """Those of its RayJob and RayCluster types, as far as the manifest uses them: the whole schema
+    is a megabyte.
+    """
     jsonschema.validate(yaml.safe_load(block("yaml")), RAY_JOB)
 
 
@@ -127,7 +155,9 @@ def test_the_kubernetes_manifest_has_our_ray_a_token_and_one_shared_folder() -> 
 
 
 def test_the_slurm_script_is_bash() -> None:
-    assert subprocess.run(["bash", "-n"], input=block("bash"), text=True, check=False).returncode == 0
+    assert (
+        subprocess.run(["bash", "-n"], input=block("bash"), text=True, check=False).returncode == 0
+    )
     assert "--dashboard-host=127.0.0.1" in block("bash")
 
 
@@ -135,10 +165,19 @@ def test_the_prices_add_up() -> None:
     """From what cluster.yaml asks for and the prices that the page names."""
     kinds = yaml.safe_load((ROOT / "cluster.yaml").read_text())["available_node_types"]
     disk = kinds["head"]["node_config"]["BlockDeviceMappings"][0]["Ebs"]
-    ((per_gb, free, per_mb),) = (map(float, found) for found in re.findall(r" GB at \$([\d.]+), .+ the free (\d+) at \$([\d.]+),", CLUSTER))
-    hourly = {name: float(price) for name, price in re.findall(r"(\w+\.\w+)[^|]*\$([\d.]+) an hour", CLUSTER)}
+    ((per_gb, free, per_mb),) = (
+        map(float, found)
+        for found in re.findall(r" GB at \$([\d.]+), .+ the free (\d+) at \$([\d.]+),", CLUSTER)
+    )
+    hourly = {
+        name: float(price)
+        for name, price in re.findall(r"(\w+\.\w+)[^|]*\$([\d.]+) an hour", CLUSTER)
+    }
     disk_month = disk["VolumeSize"] * per_gb + (disk["Throughput"] - free) * per_mb
-    head, workers = hourly[kinds["head"]["node_config"]["InstanceType"]], hourly[kinds["gpu"]["node_config"]["InstanceType"]]
+    head, workers = (
+        hourly[kinds["head"]["node_config"]["InstanceType"]],
+        hourly[kinds["gpu"]["node_config"]["InstanceType"]],
+    )
     assert f"{disk['VolumeSize']} GB at" in CLUSTER
     assert f"{disk['Throughput'] - free:.0f} MB/s beyond" in CLUSTER
     assert f"| ${head * 24 + disk_month / 30.4:.2f} | ${head * 730 + disk_month:.0f} |" in CLUSTER
@@ -148,8 +187,21 @@ def test_the_prices_add_up() -> None:
 
 def test_the_slots_of_the_scale_page_are_its_limits_times_its_seconds() -> None:
     text = (ROOT / "docs" / "scale.md").read_text()
-    (header,) = re.findall(r"^\| part \| limit \| slots at (\d+) s an epoch \| at (\d+) s \| at (\d+) s \|$", text, flags=re.MULTILINE)
+    (header,) = re.findall(
+        r"^\| part \| limit \| slots at (\d+) s an epoch \| at (\d+) s \| at (\d+) s \|$",
+        text,
+        flags=re.MULTILINE,
+    )
     rows = re.findall(r"\| (\d+) epochs/s \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", text)
     assert len(rows) == 3
     for limit, *slots in rows:
-        assert [int(each.replace(",", "")) for each in slots] == [int(limit) * int(seconds) for seconds in header]
+        assert [int(each.replace(",", "")) for each in slots] == [
+            int(limit) * int(seconds) for seconds in header
+        ]
+
+
+def test_the_architecture_page_lists_every_file_with_its_first_sentence() -> None:
+    tree = runpy.run_path(str(ROOT / "docs" / "tree.py"))
+    page = tree["PAGE"].read_text()
+    assert tree["updated"](page) == page, "run `uv run python docs/tree.py`"
+    assert page.count("- `") > 150

@@ -7,6 +7,8 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+from setuptools import find_packages
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -35,5 +37,5 @@ def test_every_package_is_shipped() -> None:
         for path in ROOT.glob("[a-z]*/**/__init__.py")
         if ".venv" not in path.parts
     }
-    shipped = set(PROJECT["tool"]["setuptools"]["packages"])
-    assert {name for name in packages if name.split(".")[0] != "tests"} <= shipped
+    shipped = find_packages(str(ROOT), **PROJECT["tool"]["setuptools"]["packages"]["find"])
+    assert {name for name in packages if name.split(".")[0] != "tests"} == set(shipped)

@@ -21,27 +21,33 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from study import mirror
 from study.__main__ import app
-from study.config import make
-from study.room import close_token
-from study.sources import read_yaml
+from study.cluster.ray_token import close_token
+from study.config.sources import read_yaml
+from study.config.study_config import make
+from study.driver import mlflow_mirror as mirror
 from tests.conftest import MakeConfig
+from tests.support.record import WrittenStudy
 from tests.support.waiting import PATIENCE, await_that
-from tests.support.written import Written, everything
-from trainables.artifacts import STATE, read
+from trainables.outputs.artifacts import STATE, read_state
 
 ROOT = Path(__file__).parent.parent
-FILES = [path for layer in ("search_spaces", "trainables", "analysis", "study") for path in (ROOT / layer).rglob("*.py")]
+FILES = [
+    path
+    for layer in ("search_spaces", "trainables", "analysis", "study")
+    for path in (ROOT / layer).rglob("*.py")
+]
 LISTENS = """
 import json, os, psutil
 import study.__main__
 from study.presets import SMOKE, quickstart
-from study.config import make
-from study.room import find_room
-find_room(make(quickstart() | SMOKE | {"workers": 2}), print)
+from study.config.study_config import make
+from study.cluster.slot_pool import open_slot_pool
+open_slot_pool(make(quickstart() | SMOKE | {"workers": 2}), print)
 me = psutil.Process()
-found = [at.laddr.ip for process in (me, *me.children(recursive=True)) for at in process.net_connections("inet") if at.status == "LISTEN"]
+family = (me, *me.children(recursive=True))
+open_ports = [each for process in family for each in process.net_connections("inet")]
+found = [each.laddr.ip for each in open_ports if each.status == "LISTEN"]
 print("LISTENS", json.dumps(found))
 import urllib.error, urllib.request
 from ray._private.worker import get_dashboard_url
@@ -55,27 +61,46 @@ except urllib.error.HTTPError as error:
 
 @pytest.mark.ray
 @pytest.mark.timeout(600)
-def test_the_command_lines_own_ray_and_its_dashboard_listen_on_the_loopback_alone_behind_their_token(tmp_path: Path) -> None:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")} | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", LISTENS], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+def test_a_local_ray_and_its_dashboard_listen_on_the_loopback_alone_behind_their_token(
+    tmp_path: Path,
+) -> None:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")} | {
+        "PYTHONPATH": str(ROOT)
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENS],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.split("LISTENS ")[1].splitlines()[0])
-    assert "CLOSED 401" in done.stdout, "the job API takes nothing from those who do not have the token"
+    assert "CLOSED 401" in done.stdout, (
+        "the job API takes nothing from those who do not have the token"
+    )
     assert len(found) > 3, "Ray has several ports, and the dashboard"
     assert {address.removeprefix("::ffff:") for address in found} == {"127.0.0.1"}
 
 
 @pytest.mark.timeout(300)
 def test_the_ui_listens_on_the_loopback_alone_and_goes_with_its_terminal(tmp_path: Path) -> None:
-    """A dropped ssh is a SIGHUP: a server that stayed would keep the port, also one in the background of a script, without Ctrl-C."""
+    """A dropped ssh is a SIGHUP: a server that stayed would keep the port, also one in the
+    background of a script, without Ctrl-C.
+    """
     (tmp_path / "mlflow.db").touch()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = ["ui", "--no-browser", "--port", str(port), "--studies", str(tmp_path)]
     log = (tmp_path / "log.txt").open("w")
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child begins with what is ignored here
-    shown = subprocess.Popen([sys.executable, "-m", "study", *words], cwd=ROOT, stdout=log, stderr=log)
+    handler = signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the child begins with what is ignored here
+    shown = subprocess.Popen(
+        [sys.executable, "-m", "study", *words], cwd=ROOT, stdout=log, stderr=log
+    )
     signal.signal(signal.SIGINT, handler)
     family: list[psutil.Process] = []
 
@@ -84,7 +109,9 @@ def test_the_ui_listens_on_the_loopback_alone_and_goes_with_its_terminal(tmp_pat
         return listens(family)
 
     try:
-        await_that(listening, lambda: "" if shown.poll() is None else (tmp_path / "log.txt").read_text())
+        await_that(
+            listening, lambda: "" if shown.poll() is None else (tmp_path / "log.txt").read_text()
+        )
         assert set(listening()) == {"127.0.0.1"}
         shown.send_signal(signal.SIGHUP)
         assert shown.wait(PATIENCE) == 0
@@ -101,11 +128,15 @@ def listens(family: list[psutil.Process]) -> list[str]:
     found = []
     for process in family:
         with suppress(psutil.Error):
-            found += [at.laddr.ip for at in process.net_connections("inet") if at.status == "LISTEN"]
+            found += [
+                at.laddr.ip for at in process.net_connections("inet") if at.status == "LISTEN"
+            ]
     return found
 
 
-def test_the_token_is_closed_to_other_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_is_closed_to_other_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = tmp_path / "token"
     token.write_text("secret")
     token.chmod(0o644)
@@ -115,20 +146,70 @@ def test_the_token_is_closed_to_other_users(tmp_path: Path, monkeypatch: pytest.
 
 
 def calls(path: Path) -> set[str]:
-    return {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
+    return {
+        ast.unparse(node.func)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    }
 
 
-RUNS = ("load", "loads", "read_pickle", "Unpickler", "eval", "exec", "restore", "open_shelve")  # what runs what it reads, by the last name
-SAFE = {"json.load", "json.loads", "np.load", "yaml.load", "torch.load"}  # the last three are looked at below, and in test_architecture.py
+RUNS = (
+    "load",
+    "loads",
+    "read_pickle",
+    "Unpickler",
+    "eval",
+    "exec",
+    "restore",
+    "open_shelve",
+)  # what runs what it reads, by the last name
+SAFE = {
+    "json.load",
+    "json.loads",
+    "np.load",
+    "yaml.load",
+    "torch.load",
+}  # the last three are looked at below, and in test_architecture.py
 
 
 def runs(source: str) -> list[str]:
     """Calls in this source that may run what they read."""
-    found = {ast.unparse(node.func) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)}
-    imported = {name.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) for name in node.names}
-    serious = ("pickle", "cloudpickle", "joblib", "dill", "marshal", "shelve", "pd", "pandas", "Tuner", "tune.Tuner", "torch", "builtins")
-    named = [call for call in found - SAFE if "." in call and call.rsplit(".", 1)[1] in RUNS and call.rsplit(".", 1)[0].endswith(serious)]
-    bare = [call for call in found if call in ("eval", "exec") or (call in ("read_pickle", "Unpickler", "loads") and call in imported)]
+    found = {
+        ast.unparse(node.func) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)
+    }
+    imported = {
+        name.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    serious = (
+        "pickle",
+        "cloudpickle",
+        "joblib",
+        "dill",
+        "marshal",
+        "shelve",
+        "pd",
+        "pandas",
+        "Tuner",
+        "tune.Tuner",
+        "torch",
+        "builtins",
+    )
+    named = [
+        call
+        for call in found - SAFE
+        if "." in call
+        and call.rsplit(".", 1)[1] in RUNS
+        and call.rsplit(".", 1)[0].endswith(serious)
+    ]
+    bare = [
+        call
+        for call in found
+        if call in ("eval", "exec")
+        or (call in ("read_pickle", "Unpickler", "loads") and call in imported)
+    ]
     return [*named, *bare]
 
 
@@ -148,7 +229,14 @@ def test_nothing_that_runs_what_it_reads_is_called(path: Path) -> None:
         "pickle.Unpickler(f).load()",
         "pd.read_pickle(p)",
     ]
-    + ["from pickle import loads\nloads(b)", "eval(x)", "exec(x)", "tune.Tuner.restore(p)", "marshal.loads(b)", "dill.load(f)"],
+    + [
+        "from pickle import loads\nloads(b)",
+        "eval(x)",
+        "exec(x)",
+        "tune.Tuner.restore(p)",
+        "marshal.loads(b)",
+        "dill.load(f)",
+    ],
 )
 def test_such_a_call_would_be_found(call: str) -> None:
     assert runs(call)
@@ -177,12 +265,14 @@ class Evil:
 def test_a_checkpoint_with_code_in_it_is_refused_and_its_code_not_run(tmp_path: Path) -> None:
     torch.save({"rows": Evil(tmp_path / "harm")}, tmp_path / STATE)
     with pytest.raises(pickle.UnpicklingError):
-        read(tmp_path)
+        read_state(tmp_path)
     assert not (tmp_path / "harm").exists()
 
 
 def test_a_config_with_code_in_it_is_refused_and_its_code_not_run(tmp_path: Path) -> None:
-    (tmp_path / "evil.yaml").write_text(f"name: !!python/object/apply:os.mkdir ['{tmp_path / 'harm'}']")
+    (tmp_path / "evil.yaml").write_text(
+        f"name: !!python/object/apply:os.mkdir ['{tmp_path / 'harm'}']"
+    )
     with pytest.raises(ValueError, match="cannot be read as YAML"):
         read_yaml(tmp_path / "evil.yaml")
     assert not (tmp_path / "harm").exists()
@@ -202,11 +292,11 @@ class Noted:
     told: ClassVar[list[object]] = []
     knows_runs = True
 
-    def __init__(self, uri: str, *words: object, **more: object) -> None:
-        self.told.append((words, more))
+    def __init__(self, uri: str, *words: object, **large_study: object) -> None:
+        self.told.append((words, large_study))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *words, **more: self.told.append((name, words, more))
+        return lambda *words, **large_study: self.told.append((name, words, large_study))
 
 
 @pytest.mark.parametrize(
@@ -217,25 +307,41 @@ class Noted:
         "postgresql://127.0.0.1:9/db?user=me&password=hunter2",
     ],
 )
-def test_a_password_stays_in_the_config_of_the_closed_folder(config: MakeConfig, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+def test_a_password_stays_in_the_config_of_the_closed_folder(
+    config: MakeConfig, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
     """Neither MLflow nor the ledger nor a message has it."""
-    written = Written(config(losses=["triplet"], name="secrets", reproductions=2, tracking_uri=uri))
+    written = WrittenStudy(
+        config(losses=["triplet"], name="secrets", reproductions=2, tracking_uri=uri)
+    )
     monkeypatch.setattr(mirror, "Tracker", Noted)
     Noted.told.clear()
     written.begin()
     following = written.mirror()
-    everything(written)
+    written.finish()
     following.close()
     assert len(Noted.told) > 10
     assert "127.0.0.1:9" in repr(Noted.told), "the config is told"
     assert "hunter2" not in repr(Noted.told)
-    assert [path.name for path in written.folder.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()] == ["config.yaml"]
+    assert [
+        path.name
+        for path in written.folder.rglob("*")
+        if path.is_file() and b"hunter2" in path.read_bytes()
+    ] == ["config.yaml"]
 
 
 @pytest.mark.parametrize("verb", ["run", "plan"])
 def test_a_password_is_in_no_message(verb: str, tmp_path: Path) -> None:
     said = CliRunner().invoke(
-        app, [verb, "quickstart", "--set", "tracking_uri=http://me:hunter2@127.0.0.1:9", "--set", f"studies={tmp_path}"]
+        app,
+        [
+            verb,
+            "quickstart",
+            "--set",
+            "tracking_uri=http://me:hunter2@127.0.0.1:9",
+            "--set",
+            f"studies={tmp_path}",
+        ],
     )
     assert "hunter2" not in said.output
     assert said.exit_code == 4

@@ -1,5 +1,5 @@
-"""How one configuration is trained and measured."""
+"""Train and measure one configuration."""
 
-from trainables.embedder import load_embedder
+from trainables.outputs.embedder import load_embedder
 
 __all__ = ["load_embedder"]

@@ -1,38 +1,45 @@
-"""The plain data that a trial takes and gives: Cell, Origin, Crew, Split, Look, Design, Training, Leaves, TrialSpec, EpochRow, FinalRow."""
+"""Define the plain data that a trial takes (TrialSpec) and gives (EpochRow, FinalRow)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from search_spaces.space import Value
 
 Phase = Literal["search", "final"]
 Rule = Literal["best-on-test", "selected-on-validation", "last-epoch", "refit", "untrained"]
-FinalKind = Literal["final", "published"]  # the chosen setting, the published one; each may be followed by a refit of it
-BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.npz")  # the files that a final trial leaves
-CONCATENATED = "concatenated"  # in queries.csv, in place of a fold's number: the models of all folds as one
-PUBLISHED = "search-0"  # the name of every search's first trial: the published setting
+# A final trial with the chosen setting or the published one; a refit may follow each.
+FinalKind = Literal["final", "published"]
+# The files that a final trial leaves.
+BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.npz")
+# In queries.csv in place of a fold's number: the models of all folds joined into one.
+CONCATENATED = "concatenated"
 PEEKING: Rule = "best-on-test"
 LAST: Rule = "last-epoch"
-WORST = 0.0  # the score of a search trial that got lost: NaN would be invisible to the searcher
-PIXELS = "pixels"  # the backbone that is no network
-# In the loss's place of a cell where nothing is trained: the network as it stands, or with a PCA of the train classes as its head.
-NOT_TRAINED = UNTRAINED, PCA = "untrained", "pca"
+# Validation on fewer classes is warned of: on two of them one loss lost 6.9 points of Recall@1.
+FEW_CLASSES = 10
+# The score of a search trial that diverged or ran out of memory. A searcher would not see NaN.
+WORST = 0.0
+PIXELS = "pixels"  # the backbone that is not a network
+# Instead of a loss in a cell that trains nothing: the network as it is with a random head, with a
+# PCA of the train classes as its head, or without a head, so that its pooled features are scored.
+NOT_TRAINED = UNTRAINED, PCA, POOLED = "untrained", "pca", "pooled"
 
 
 class LawError(ValueError):
-    """A law of honest selection would be broken. Raised, not asserted: it must hold under `python -O`, too."""
+    """Report a broken law of honest selection. An assertion would vanish under `python -O`."""
 
 
 def hold(holds: object, law: str) -> None:
+    """Raise a LawError that states the law, unless it holds."""
     if not holds:
         raise LawError(law)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """dataset x backbone x embedding size x loss x protocol."""
+    """Name one cell of a study: dataset x backbone x embedding size x loss x protocol."""
 
     dataset: str
     backbone: str
@@ -45,38 +52,38 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Which images a dataset's name stands for in this study."""
+class DatasetRef:
+    """Say which images a dataset's name refers to in this study."""
 
     dataset: str
-    root: str | None = None  # image_folder: the folder; csv: the file; the others are found where they were prepared
+    root: str | None = None  # image_folder: the folder; csv: the file; None for prepared datasets
     train_classes: tuple[str, ...] = ()  # image_folder and csv: names, in place of the first half
     test_classes: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()  # files left out, as paths below the root
-    max_classes: int | None = None  # of each half, the first so many; None: all
+    max_classes: int | None = None  # use only this many of each half, the first ones; None: all
 
 
 class WrongNode(ValueError):
-    """A machine that must not train this study's trials."""
+    """Report that this machine must not train this study's trials: its code or images differ."""
 
 
 @dataclass(frozen=True)
-class Crew:
-    """What each slot of a study takes of its cluster."""
+class WorkerResources:
+    """Say what each slot of a study needs from its cluster."""
 
     workers: int = 1
-    gpus: float = 0.0  # of one worker, beside one CPU
-    folder: str = ""  # where Ray Train keeps its notes; all nodes can read it
+    gpus: float = 0.0  # of one worker, besides one CPU
+    folder: str = ""  # where Ray Train writes its files; all nodes can read it
 
     @property
     def worker(self) -> dict[str, float]:
-        """Of one worker, as Ray says it."""
+        """Return the resources of one worker, in Ray's words."""
         return {"CPU": 1.0} | ({"GPU": self.gpus} if self.gpus else {})
 
 
 @dataclass(frozen=True)
 class Split:
-    """Class lists. A search trial's split has no test classes: what is not there cannot be read."""
+    """Hold the classes of each part. A search trial's split has no test classes to read."""
 
     train: tuple[int, ...]
     select: tuple[int, ...]
@@ -85,17 +92,20 @@ class Split:
     def __post_init__(self) -> None:
         train, select, test = set(self.train), set(self.select), set(self.test)
         hold(not train & (select | test), "classes are disjoint")
-        hold(not test or select == test or not select & test, "select classes are the test classes, or none of them is")
+        hold(
+            not test or select == test or not select & test,
+            "select classes are the test classes, or none of them is",
+        )
 
     def sealed(self) -> "Split":
-        """The same split without its test classes. One that selects on them cannot be sealed."""
+        """Return this split without its test classes. Raise LawError if it selects on them."""
         hold(not set(self.select) & set(self.test), "who selects on test classes peeks")
         return Split(self.train, self.select)
 
 
 @dataclass(frozen=True)
-class Look:
-    """What of an image the network sees. Training crops at random, scoring takes the middle."""
+class ImageTransform:
+    """Say which part of an image the network sees: a random crop in training, else the middle."""
 
     image_size: int  # side of the square that the network gets
     cache_size: int  # shorter side of the decoded images
@@ -108,8 +118,8 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Design:
-    """The network around a backbone's trunk."""
+class ModelConfig:
+    """Say how the network around a backbone's trunk is built."""
 
     pooling: str
     weights: str  # imagenet, none or a file
@@ -119,14 +129,14 @@ class Design:
 
 @dataclass(frozen=True)
 class Training:
-    """How any trial of a study is trained, whatever its loss."""
+    """Say how a trial is trained, with any loss."""
 
     epochs: int
     batch_size: int
     images_per_class: int
     batches: str | None  # None: the kind that the loss's card says
-    memory: int  # embeddings of earlier batches that the loss sees, too; 0: none
-    mine_every: int  # mined batches: epochs between two looks for the hardest neighbours
+    memory: int  # embeddings of earlier batches that the loss also sees; 0: none
+    mine_every: int  # mined batches: epochs between two searches for the hardest neighbours
     steps_per_epoch: int | None  # None: ceil(train images / batch size)
     optimizer: str
     learning_rate: float
@@ -140,97 +150,106 @@ class Training:
     clip_value: float | None
     metrics: tuple[str, ...]
     select_metric: str
-    deterministic: bool  # the same bits on a GPU, too
+    deterministic: bool  # the same bits each time, also on a GPU
 
 
 @dataclass(frozen=True)
-class Leaves:
-    """What a final trial tells beyond the scores of its chosen epoch."""
+class Outputs:
+    """Say what a final trial writes beside the scores of its chosen epoch."""
 
-    last: bool  # the scores of its last epoch, too
+    last: bool  # also the scores of its last epoch
     embeddings: bool
 
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """Everything that one trial needs to know; as_dict() survives JSON."""
+    """Hold everything that one trial needs to know; as_dict() survives JSON."""
 
     cell: Cell
     phase: Phase
     rule: Rule
     seed: int
-    origin: Origin
+    dataset_ref: DatasetRef
     fingerprint: str  # of the data as the driver sees them
     splits: tuple[Split, ...]
-    look: Look
-    design: Design
+    transform: ImageTransform
+    model: ModelConfig
     training: Training
-    leaves: Leaves
+    outputs: Outputs
     setting: Mapping[str, Value] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
     tuned: bool = False  # a search chose the setting
-    code: Mapping[str, str] = field(default_factory=dict)  # that the driver runs, as versions.py tells it
+    code: Mapping[str, str] = field(default_factory=dict)  # the driver's, from versions.py
 
     def __post_init__(self) -> None:
         if self.phase == "search" and any(split.test for split in self.splits):
             hold(self.peeks, "only a search that says it peeks may hold test classes")
         if not self.peeks and self.cell.loss not in NOT_TRAINED:
-            hold(not any(set(split.select) & set(split.test) for split in self.splits), "who selects on test classes peeks")
+            hold(
+                not any(set(split.select) & set(split.test) for split in self.splits),
+                "who selects on test classes peeks",
+            )
 
     @property
     def peeks(self) -> bool:
-        """Whether something was chosen with test feedback."""
+        """Return whether something was chosen with test feedback."""
         return self.rule == PEEKING
 
     def as_dict(self) -> dict[str, Any]:
+        """Return plain data from which from_dict() builds the same spec."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TrialSpec":
+        """Return the spec that as_dict() returned, even after a trip through JSON."""
         parts = dict(data)
-        for key, kind in _PARTS.items():
-            parts[key] = _revive(kind, parts[key])
+        for key, kind in get_type_hints(cls).items():
+            if is_dataclass(kind):
+                parts[key] = _revive(kind, parts[key])
         parts["splits"] = tuple(_revive(Split, split) for split in parts["splits"])
         return cls(**parts)
 
 
-_PARTS: dict[str, Any] = {"cell": Cell, "origin": Origin, "look": Look, "design": Design, "training": Training, "leaves": Leaves}
-
-
 def _revive(kind: Any, values: Mapping[str, Any]) -> Any:
-    """JSON has no tuples."""
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+    """Build a dataclass from its values; JSON has turned its tuples into lists."""
+    return kind(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    )
 
 
 @dataclass(frozen=True)
 class EpochRow:
-    """What one epoch of a trial gave: the mean over its splits, and each split's own scores when there are several."""
+    """Hold what one epoch of a trial produced."""
 
     epoch: int  # counts from 1
     loss: float | None  # None if it was not finite
-    select: Mapping[str, float]
-    folds: tuple[Mapping[str, float], ...]
-    best: float  # best selection score so far: what searchers and stopping see
+    select: Mapping[str, float]  # the mean over the splits
+    folds: tuple[Mapping[str, float], ...]  # each split's own scores
+    best: float  # best selection score so far: what searchers and early stopping see
     best_epochs: tuple[int, ...]  # of each split
     seconds: float
     done: bool
     diverged: bool = False
     out_of_memory: bool = False
-    train: Mapping[str, float] = field(default_factory=dict)  # why: what the loss sees of the last batches
+    train: Mapping[str, float] = field(default_factory=dict)  # diagnostics of the last batches
 
     def metrics(self) -> dict[str, float]:
-        """Flat and finite, as trackers want it."""
+        """Return all finite numbers under flat names, as trackers take them."""
         flat = {"select/best": self.best, "seconds": self.seconds}
         flat |= {"train/loss": self.loss} if self.loss is not None else {}
         flat |= {f"train/{name}": value for name, value in self.train.items()}
         flat |= {f"select/{name}": value for name, value in self.select.items()}
         if len(self.folds) > 1:
-            flat |= {f"fold{i}/select/{name}": value for i, fold in enumerate(self.folds) for name, value in fold.items()}
+            flat |= {
+                f"fold{i}/select/{name}": value
+                for i, fold in enumerate(self.folds)
+                for name, value in fold.items()
+            }
         return flat
 
 
 @dataclass(frozen=True)
 class FinalRow:
-    """The reading of the test classes at the end of a final trial."""
+    """Hold the scores of the test classes at the end of a final trial."""
 
     epochs: tuple[int, ...]  # the chosen one of each split
     test: Mapping[str, float]  # the mean over the splits' models
@@ -240,9 +259,15 @@ class FinalRow:
     concatenated: Mapping[str, float] = field(default_factory=dict)  # several models as one
 
     def metrics(self) -> dict[str, float]:
-        flat = {"test/queries": self.queries, "test/lone_queries": self.lone_queries, "chosen_epoch": fmean(self.epochs)}
-        for place, scores in (("test", self.test), ("last", self.last), ("concatenated", self.concatenated)):
-            flat |= {f"{place}/{name}": value for name, value in scores.items()}
+        """Return all numbers under flat names, as trackers take them."""
+        flat = {
+            "test/queries": self.queries,
+            "test/lone_queries": self.lone_queries,
+            "chosen_epoch": fmean(self.epochs),
+        }
+        for prefix in ("test", "last", "concatenated"):
+            scores: Mapping[str, float] = getattr(self, prefix)
+            flat |= {f"{prefix}/{name}": value for name, value in scores.items()}
         if len(self.epochs) > 1:
             flat |= {f"fold{i}/chosen_epoch": epoch for i, epoch in enumerate(self.epochs)}
         return flat

@@ -1,13 +1,18 @@
-"""Figures: one function each, which returns a Drawing, or None where there is nothing to draw."""
+"""Draw figures: each function returns a Drawing, or None where there is nothing to draw."""
 
 from analysis.figures.curves import learning_curves
+from analysis.figures.embedding_maps import joint_map, yoked_map
 from analysis.figures.gallery import gallery
-from analysis.figures.planes import joint_map, yoked_map
 from analysis.figures.ranks import critical_difference
-from analysis.figures.recalls import recall_by, recall_by_loss, recall_frame, validation_against_test
-from analysis.figures.search import search
-from analysis.figures.settings import importance, parallel_coordinates, slices
-from analysis.figures.setups import differences
+from analysis.figures.recalls import (
+    recall_by,
+    recall_by_loss,
+    recall_frame,
+    validation_against_test,
+)
+from analysis.figures.search import search_progress
+from analysis.figures.settings import importance_bars, parallel_coordinates, slices
+from analysis.figures.setups import setup_differences
 from analysis.figures.similarity import same_vs_different
 from analysis.figures.style import Drawing
 from analysis.figures.toys import toy_embeddings
@@ -16,9 +21,8 @@ from analysis.figures.years import improvement_by_year
 __all__ = [
     "Drawing",
     "critical_difference",
-    "differences",
     "gallery",
-    "importance",
+    "importance_bars",
     "improvement_by_year",
     "joint_map",
     "learning_curves",
@@ -27,7 +31,8 @@ __all__ = [
     "recall_by_loss",
     "recall_frame",
     "same_vs_different",
-    "search",
+    "search_progress",
+    "setup_differences",
     "slices",
     "toy_embeddings",
     "validation_against_test",

@@ -1,4 +1,4 @@
-"""One style for every figure: readable in grey, on light and on dark, as vectors on a page and as SVG and PNG beside it."""
+"""Give every figure one style: readable in grey, on light and on dark, as vectors and as pixels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import MaxNLocator
 
-# Blue and vermillion of Okabe and Ito: told apart with any colour vision; dashes and hollow markers tell them apart in grey.
-VALIDATION, DEFAULT = "#0072b2", "#d55e00"
+# Blue and vermillion of Okabe and Ito differ with any colour vision; dashes and hollow markers make
+# them differ in grey.
+VALIDATION_COLOUR, DEFAULT_COLOUR = "#0072b2", "#d55e00"  # of the two setups
 INK, PAPER = "#010101", "#fefefe"
 # The rest of their colours, from dark to light, each with a marker and dashes of its own.
 SERIES: tuple[tuple[str, str, Any], ...] = (
@@ -30,11 +31,16 @@ SERIES: tuple[tuple[str, str, Any], ...] = (
     ("#56b4e9", "P", (0, (8, 2))),
     ("#8a8a8a", "X", (0, (2, 2))),
 )
-# A figure stands inside a page, so it takes the page's colours and is right on light and on dark.
-PAGE = {INK: "currentColor", PAPER: "var(--paper, #fff)", VALIDATION: "var(--validation, #0072b2)", DEFAULT: "var(--default, #d55e00)"}
+# On a page a figure takes the page's colours, so that it is readable on light and on dark.
+PAGE_COLOURS = {
+    INK: "currentColor",
+    PAPER: "var(--paper, #fff)",
+    VALIDATION_COLOUR: "var(--validation, #0072b2)",
+    DEFAULT_COLOUR: "var(--default, #d55e00)",
+}
 FONT = "font-family: system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
 WIDTH = 9.2  # inches, of every figure
-COLUMNS = 4  # panels side by side
+PANELS_PER_ROW = 4
 DPI = 170  # of PNG files, and of clouds of points inside a vector file
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be found, copied and read aloud
@@ -67,35 +73,46 @@ STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A finished figure. name: of its files, and of its ids on a page; label: what it shows, for those who cannot see it."""
+    """Hold a finished figure.
+
+    name: of its files and of its ids on a page. label: what it shows, for screen readers.
+    """
 
     name: str
     label: str
     figure: Figure
 
     def inline(self) -> str:
-        """Ready to stand in a page: no prolog, no addresses, the page's colours, and ids that no other figure has."""
+        """Return SVG for a page: no prolog, the page's colours, ids that no other figure has."""
         text = self.vector[self.vector.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
         viewbox = re.search(r'viewBox="[^"]*"', text)
         assert viewbox, "matplotlib writes a viewBox"
-        share = self.figure.get_figwidth() / WIDTH  # a narrow figure stays narrow, and its letters as large as in the others
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {viewbox[0]} '
-        text = re.sub(
-            r"<svg[^>]*>", f'{head}role="img" aria-label="{escape(self.label)}" style="{FONT}; --share: {share:.3f}">', text, count=1
+        # A narrow figure stays narrow, with letters as large as in the others.
+        share = self.figure.get_figwidth() / WIDTH
+        head = (
+            '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+            f'{viewbox[0]} role="img" aria-label="{escape(self.label)}" '
+            f'style="{FONT}; --share: {share:.3f}">'
         )
+        text = re.sub(r"<svg[^>]*>", head, text, count=1)
         text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{escape(self.name)}-", text)
         text = text.replace("font-family: 'DejaVu Sans'; ", "")
-        for colour, of_page in PAGE.items():
+        for colour, of_page in PAGE_COLOURS.items():
             text = text.replace(colour, of_page)
         return text
 
     def save(self, folder: Path) -> list[Path]:
-        """NAME.svg and NAME.png, on white, for a paper or a talk."""
+        """Write NAME.svg and NAME.png on white, for a paper or a talk; return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         stem = re.sub(r"[^\w.+-]+", "-", self.name)
         vector, bitmap = folder / f"{stem}.svg", folder / f"{stem}.png"
-        on_white = re.sub(r"(<svg[^>]*>)", r'\1<rect width="100%" height="100%" fill="white"/>', self.vector, count=1)
+        on_white = re.sub(
+            r"(<svg[^>]*>)",
+            r'\1<rect width="100%" height="100%" fill="white"/>',
+            self.vector,
+            count=1,
+        )
         vector.write_text(on_white, encoding="utf-8")
         with mpl.rc_context(STYLE):
             self.figure.savefig(bitmap, dpi=DPI, facecolor="white", metadata={"Software": None})
@@ -103,37 +120,79 @@ class Drawing:
 
     @cached_property
     def vector(self) -> str:
-        """As SVG, on nothing: drawn once, for the page and for its file."""
+        """Return the figure as SVG without background, rendered once for the page and its file."""
         buffer = io.StringIO()
         with mpl.rc_context(STYLE):
-            self.figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None}, transparent=True)
-            self.figure.set_layout_engine(None)  # laid out once; the next file of it takes no time to
-        return buffer.getvalue()
+            self.figure.savefig(
+                buffer,
+                format="svg",
+                dpi=DPI,
+                metadata={"Date": None, "Creator": None},
+                transparent=True,
+            )
+            self.figure.set_layout_engine(None)  # it is laid out now; the next file reuses that
+        return _with_plain_ids(buffer.getvalue())
 
     def _repr_html_(self) -> str:
-        """In a notebook."""
         return f'<div style="max-width: 60rem">{self.inline()}</div>'
 
 
+def _with_plain_ids(svg: str) -> str:
+    """Return the SVG with its clip paths numbered, so that the same study gives the same file.
+
+    Matplotlib names a clip path by a hash of its corners, and the layout engine places them a
+    little differently each time, by far less than is printed.
+    """
+    found = dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', svg))
+    names = {name: f"clip{number}" for number, name in enumerate(found)}
+    return re.sub(r"\bp[0-9a-f]{10}\b", lambda match: names.get(match[0], match[0]), svg)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Hold a drawing with its caption.
+
+    comparison: the title of the comparison that it shows; empty if it shows the whole study.
+    """
+
+    drawing: Drawing
+    caption: str
+    comparison: str = ""
+
+
 @contextmanager
-def sheet(height: float, width: float = WIDTH) -> Iterator[Figure]:
-    """A figure of so many inches, in our style."""
+def styled_figure(height: float, width: float = WIDTH) -> Iterator[Figure]:
+    """Yield a figure of this size in inches, in our style."""
     with mpl.rc_context(STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def panels(figure: FigureBase, names: Sequence[str], *, name: str, x: str, y: str, columns: int = COLUMNS, **axes: Any) -> dict[str, Axes]:
-    """A panel for each name, in rows of at most `columns`; all on one scale unless told otherwise."""
+def panels(
+    figure: FigureBase,
+    names: Sequence[str],
+    *,
+    name: str,
+    x: str,
+    y: str,
+    columns: int = PANELS_PER_ROW,
+    **axes: Any,
+) -> dict[str, Axes]:
+    """Return a panel for each name, in rows of at most `columns`; by default on one scale."""
     columns = min(columns, len(names))
-    grid = figure.subplots(-(-len(names) // columns), columns, squeeze=False, **{"sharex": True, "sharey": True, **axes})
+    grid = figure.subplots(
+        -(-len(names) // columns),
+        columns,
+        squeeze=False,
+        **{"sharex": True, "sharey": True, **axes},
+    )
     for spare in grid.flat[len(names) :]:
         spare.set_visible(False)
-    found: dict[str, Axes] = dict(zip(names, grid.flat, strict=False))
+    by_name: dict[str, Axes] = dict(zip(names, grid.flat, strict=False))
     for axis in grid[:, 0]:
         axis.set_ylabel(y)
-    for title, panel in found.items():
+    for title, panel in by_name.items():
         panel.set(title=title, xlabel=x)
         panel.set_gid(f"panel-{name}-{title}")
         panel.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
         panel.tick_params(labelbottom=True)
-    return found
+    return by_name

@@ -1,1 +1,1 @@
-"""Embedding maps: what a trained network puts near and far, from the embeddings that final trials leave."""
+"""Map kept embeddings: show what a trained network puts near and far."""

@@ -1,7 +1,8 @@
-"""Yoked t-SNE: one map per embedding of the same images, drawn together so that an image lies in about the same place in all of them.
+"""Lay out several embeddings of the same images so that their maps can be compared: yoked t-SNE.
 
-The cost is that of Dynamic t-SNE (Rauber et al. 2016): the sum of the maps' own t-SNE costs, plus penalty / (2 n) times the squared
-distances between an image's places in neighbouring maps.
+An image lies in about the same position in all maps. The cost is that of Dynamic t-SNE (Rauber et
+al. 2016): the sum of the maps' own t-SNE costs, plus penalty / (2 n) times the squared distances
+between an image's positions in neighbouring maps.
 """
 
 from __future__ import annotations
@@ -17,29 +18,26 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from analysis.maps.kept import Floats
-from analysis.maps.plane import PERPLEXITY, Plane, fitting, main_directions
+from analysis.maps.embeddings import Float32Array
+from analysis.maps.plane import (
+    FEWEST_IMAGES,
+    PERPLEXITY,
+    Plane,
+    fitting_perplexity,
+    main_directions,
+)
 
 PENALTY = 0.01
 EARLY, LATE = 250, 500  # steps with and without exaggeration, as in other t-SNEs
 EXAGGERATION = 12.0
 BLOCK = 256  # rows of the distance matrix at a time: they fit into a core's cache
 SMALLEST_GAIN = 0.01
-START = 1e-4  # the spread of the first places
-
-
-@dataclass(frozen=True, eq=False)
-class Yoked:
-    """A map per embedding, and the costs of their last step: each map's own, and the mean squared distance between neighbours."""
-
-    maps: tuple[Plane, ...]
-    divergences: tuple[float, ...]
-    apart: float
+START = 1e-4  # the standard deviation of the first positions
 
 
 @dataclass(frozen=True, eq=False)
 class Affinities:
-    """Who should lie near whom, as edges by row: the joint probabilities of t-SNE, summing to one."""
+    """Hold the joint probabilities of t-SNE as edges by row; they sum to one."""
 
     rows: Tensor
     columns: Tensor
@@ -49,93 +47,141 @@ class Affinities:
     @classmethod
     def of(cls, joint: sparse.csr_matrix, *, dtype: torch.dtype = torch.float32) -> Affinities:
         edges = joint.tocoo()
-        rows, columns = torch.from_numpy(edges.row.astype(np.int64)), torch.from_numpy(edges.col.astype(np.int64))
-        return cls(rows, columns, torch.from_numpy(edges.data).to(dtype), torch.from_numpy(joint.indptr.astype(np.int64)))
+        rows, columns = (
+            torch.from_numpy(edges.row.astype(np.int64)),
+            torch.from_numpy(edges.col.astype(np.int64)),
+        )
+        return cls(
+            rows,
+            columns,
+            torch.from_numpy(edges.data).to(dtype),
+            torch.from_numpy(joint.indptr.astype(np.int64)),
+        )
 
 
-def yoked_tsne(embeddings: Sequence[Floats], *, penalty: float = PENALTY, perplexity: float = PERPLEXITY) -> Yoked:
-    """embeddings: unit vectors of the same images in the same order, of any number of dimensions. Takes memory for one block only.
+def yoked_tsne(
+    embeddings: Sequence[Float32Array], *, penalty: float = PENALTY, perplexity: float = PERPLEXITY
+) -> tuple[Plane, ...]:
+    """Return a map per embedding; memory is that of one block of the distance matrix.
 
-    penalty 0 is plain t-SNE from a common start; a large one makes all maps one.
+    embeddings: unit vectors of the same images in the same order, of any number of dimensions.
+    penalty: 0 gives plain t-SNE from a common start; a large one makes all maps equal.
     """
     sizes = {len(each) for each in embeddings}
     if len(sizes) != 1 or penalty < 0:
-        raise ValueError(f"Yoked maps need the same images and a penalty of at least 0, but got {sorted(sizes)} images and {penalty=}.")
+        raise ValueError(
+            f"Yoked maps need the same images and a penalty of at least 0, but got {sorted(sizes)} "
+            f"images and {penalty=}."
+        )
     count = sizes.pop()
     together = main_directions(np.hstack(list(embeddings)))
-    if count < 8:
-        return Yoked((together,) * len(embeddings), (0.0,) * len(embeddings), 0.0)
-    start = torch.from_numpy(together / max(together[:, 0].std(), np.finfo(float).tiny) * START).float()
+    if count < FEWEST_IMAGES:
+        return (together,) * len(embeddings)
+    start = torch.from_numpy(
+        together / max(together[:, 0].std(), np.finfo(float).tiny) * START
+    ).float()
     joint = [Affinities.of(affinities(each, perplexity)) for each in embeddings]
-    places = descend(joint, start.repeat(len(joint), 1, 1), penalty=penalty)
-    costs = [divergence(each, place)[0] for each, place in zip(joint, places, strict=True)]
-    apart = (places[1:] - places[:-1]).square().sum(-1).mean() if len(joint) > 1 else torch.zeros(())
-    return Yoked(tuple(place.double().numpy() for place in places), tuple(costs), float(apart))
+    positions = descend(joint, start.repeat(len(joint), 1, 1), penalty=penalty)
+    return tuple(plane.double().numpy() for plane in positions)
 
 
-def affinities(units: Floats, perplexity: float) -> sparse.csr_matrix:
+def affinities(units: Float32Array, perplexity: float) -> sparse.csr_matrix:
     from openTSNE.affinity import PerplexityBasedNN
 
-    neighbours = PerplexityBasedNN(np.asarray(units, dtype=np.float64), fitting(perplexity, len(units)), method="exact", n_jobs=-1)
+    neighbours = PerplexityBasedNN(
+        np.asarray(units, dtype=np.float64),
+        fitting_perplexity(perplexity, len(units)),
+        method="exact",
+        n_jobs=-1,
+    )
     return sparse.csr_matrix(neighbours.P)
 
 
-def divergence(joint: Affinities, places: Tensor, exaggeration: float = 1.0) -> tuple[float, Tensor]:
-    """The Kullback-Leibler divergence of one map, and its gradient: pulled by the edges, pushed by all."""
-    away = places[joint.rows] - places[joint.columns]
+def divergence(
+    joint: Affinities, positions: Tensor, exaggeration: float = 1.0
+) -> tuple[float, Tensor]:
+    """Return the Kullback-Leibler divergence of one map, and its gradient."""
+    away = positions[joint.rows] - positions[joint.columns]
     near = 1 / (1 + away.square().sum(1))
-    pull = torch.segment_reduce((joint.values * near)[:, None] * away, "sum", offsets=joint.ends, axis=0)
-    push, total = _push(places)
+    pull = torch.segment_reduce(
+        (joint.values * near)[:, None] * away, "sum", offsets=joint.ends, axis=0
+    )
+    push, total = _push(positions)
     cost = (joint.values * (joint.values.clamp(min=1e-30) / near).log()).sum() + total.log()
     return float(cost), 4 * (exaggeration * pull - push / total)
 
 
-def _push(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Every image pushes every other; and the sum of all nearnesses, by which a push is divided. Each pair is looked at once."""
-    lengths, ones = places.square().sum(1, keepdim=True), torch.ones_like(places[:, :1])
-    one, other = torch.cat([-2 * places, ones, lengths], 1), torch.cat([places, lengths + 1, ones], 1).T  # product: 1 + distance squared
-    counted = torch.cat([places, ones], 1)
-    summed, total = torch.zeros_like(counted), places.new_zeros(())
-    for start in range(0, len(places), BLOCK):
-        rows, rest = slice(start, start + BLOCK), slice(start + BLOCK, len(places))
+def _push(positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the push of all images on each, and the sum of all nearnesses, its divisor.
+
+    Each pair is computed once.
+    """
+    lengths, ones = positions.square().sum(1, keepdim=True), torch.ones_like(positions[:, :1])
+    # The product of the two is 1 + distance squared.
+    one = torch.cat([-2 * positions, ones, lengths], 1)
+    other = torch.cat([positions, lengths + 1, ones], 1).T
+    counted = torch.cat([positions, ones], 1)
+    summed, total = torch.zeros_like(counted), positions.new_zeros(())
+    for start in range(0, len(positions), BLOCK):
+        rows, rest = slice(start, start + BLOCK), slice(start + BLOCK, len(positions))
         near = (one[rows] @ other[:, start:]).reciprocal_()
-        near[:, : len(near)].fill_diagonal_(0)  # none pushes itself
+        near[:, : len(near)].fill_diagonal_(0)  # no image pushes itself
         total += near.sum() + near[:, BLOCK:].sum()
         summed[rows] += near.square_() @ counted[start:]
         summed[rest] += near[:, BLOCK:].T @ counted[rows]
-    return places * summed[:, 2:] - summed[:, :2], total
+    return positions * summed[:, 2:] - summed[:, :2], total
 
 
-def alignment(places: Tensor, penalty: float) -> tuple[float, Tensor]:
-    """What lying apart costs, and its gradient. places: (maps, images, 2)."""
-    steps = places[1:] - places[:-1]
-    gradient = torch.zeros_like(places)
+def alignment(positions: Tensor, penalty: float) -> tuple[float, Tensor]:
+    """Return the cost of lying apart, and its gradient. positions: (maps, images, 2)."""
+    steps = positions[1:] - positions[:-1]
+    gradient = torch.zeros_like(positions)
     gradient[:-1] -= steps
     gradient[1:] += steps
-    share = penalty / places.shape[1]
+    share = penalty / positions.shape[1]
     return float(share / 2 * steps.square().sum()), share * gradient
 
 
-def descend(joint: Sequence[Affinities], places: Tensor, *, penalty: float, early: int = EARLY, late: int = LATE) -> Tensor:
-    """Gradient steps with momentum and gains, as in other t-SNEs; the yoke is solved for exactly in each, so no penalty is too stiff."""
-    speed, gains = torch.zeros_like(places), torch.ones_like(places)
+def descend(
+    joint: Sequence[Affinities],
+    positions: Tensor,
+    *,
+    penalty: float,
+    early: int = EARLY,
+    late: int = LATE,
+) -> Tensor:
+    """Return the positions after gradient steps with momentum and gains, as in other t-SNEs.
+
+    Every step solves for the yoke exactly, so no penalty is too stiff.
+    """
+    speed, gains = torch.zeros_like(positions), torch.ones_like(positions)
     with _a_thread_per_map(len(joint)) as pool:
         for step in range(early + late):
             exaggeration, momentum = (EXAGGERATION, 0.5) if step < early else (1.0, 0.8)
-            rate = places.shape[1] / exaggeration
-            own = torch.stack(list(pool.map(lambda each, place, more=exaggeration: divergence(each, place, more)[1], joint, places)))
-            uphill = (own + alignment(places, penalty)[1]) * speed > 0
+            rate = positions.shape[1] / exaggeration
+            own = torch.stack(
+                list(
+                    pool.map(
+                        lambda each, plane, more=exaggeration: divergence(each, plane, more)[1],
+                        joint,
+                        positions,
+                    )
+                )
+            )
+            uphill = (own + alignment(positions, penalty)[1]) * speed > 0
             gains = torch.where(uphill, gains * 0.8, gains + 0.2).clamp(min=SMALLEST_GAIN)
-            moved = places + momentum * speed - rate * gains * own
-            moved = _pulled(moved, rate * penalty / places.shape[1] * gains) if penalty else moved
+            moved = positions + momentum * speed - rate * gains * own
+            moved = (
+                _pulled(moved, rate * penalty / positions.shape[1] * gains) if penalty else moved
+            )
             moved = moved - moved.mean(dim=(0, 1) if penalty else 1, keepdim=True)
-            speed, places = moved - places, moved
-    return places
+            speed, positions = moved - positions, moved
+    return positions
 
 
 @contextmanager
 def _a_thread_per_map(maps: int) -> Iterator[ThreadPoolExecutor]:
-    """torch's own threads wait for each other in every small product, which costs more than they win (measured)."""
+    """Give each map a thread: torch's own ones wait for each other in every small product."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -145,23 +191,38 @@ def _a_thread_per_map(maps: int) -> Iterator[ThreadPoolExecutor]:
         torch.set_num_threads(before)
 
 
-def _pulled(places: Tensor, weights: Tensor) -> Tensor:
-    """The implicit step of the penalty: (1 + weights x the chain's Laplacian) x new places = places, for each image and axis."""
-    maps = len(places)
+def _pulled(positions: Tensor, weights: Tensor) -> Tensor:
+    """Return the new positions of the penalty's implicit step, for each image and axis.
+
+    They solve (1 + weights x the chain's Laplacian) x new positions = positions.
+    """
+    maps = len(positions)
     chain = torch.zeros(maps, maps)
     for i in range(maps - 1):
         chain[i : i + 2, i : i + 2] += torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
     system = torch.eye(maps) + weights.permute(1, 2, 0)[..., None] * chain
-    solved: Tensor = torch.linalg.solve(system, places.permute(1, 2, 0)[..., None])
+    solved: Tensor = torch.linalg.solve(system, positions.permute(1, 2, 0)[..., None])
     return solved[..., 0].permute(2, 0, 1)
 
 
-def zoom(maps: Sequence[Plane], rows: NDArray[np.int64], *, share: float = 0.35) -> list[tuple[float, float, float, float]]:
-    """In each map a rectangle around these images, of at most this share of the map's sides: left, right, bottom, top."""
-    found = []
+def zoom(
+    maps: Sequence[Plane], rows: NDArray[np.int64], *, share: float = 0.35
+) -> list[tuple[float, float, float, float]]:
+    """Return a rectangle around these images in each map: left, right, bottom, top.
+
+    share: the largest share of the map's sides that it may take.
+    """
+    boxes = []
     for plane in maps:
         low, high = np.quantile(plane[rows], (0.05, 0.95), axis=0)
         half = np.minimum(1.15 * (high - low), share * np.ptp(plane, axis=0)) / 2 + 1e-9
         middle = np.median(plane[rows], axis=0)
-        found.append((float(middle[0] - half[0]), float(middle[0] + half[0]), float(middle[1] - half[1]), float(middle[1] + half[1])))
-    return found
+        boxes.append(
+            (
+                float(middle[0] - half[0]),
+                float(middle[0] + half[0]),
+                float(middle[1] - half[1]),
+                float(middle[1] + half[1]),
+            )
+        )
+    return boxes

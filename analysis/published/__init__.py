@@ -1,4 +1,4 @@
-"""The papers' own numbers: tables of a paper by name, to read alone or beside a study's."""
+"""Show the papers' own numbers: a paper's tables and figures by name, alone or beside a study's."""
 
 from collections.abc import Callable
 
@@ -16,5 +16,5 @@ PAPERS: dict[str, dict[str, Callable[[], Table]]] = {
 
 
 def published_table(paper: str, name: str) -> Table:
-    """A ValueError with the near name if there is no such paper, or it has no such table."""
+    """Return a table of a paper; a ValueError names the nearest known paper or table."""
     return pick(pick(PAPERS, paper, "paper"), name, f"table of {paper}")()

@@ -1,44 +1,75 @@
-"""How sure we are: intervals, paired tests, rank groups, and what a search and a validation set were worth."""
+"""Compute intervals, paired tests, rank groups, and what searches and validation are worth."""
 
-from analysis.statistics.bootstrap import (
-    DRAWS,
+from analysis.statistics.components import QUICKSTART, Components, moments, smallest_difference
+from analysis.statistics.letters import (
     EQUAL,
-    LEVEL,
-    ClassSums,
-    Floats,
-    bootstrap,
-    differences,
-    interval,
+    ahead_of,
+    all_intervals,
     leaves_out_zero,
-    rank_groups,
+    letters,
     rank_intervals,
-    student,
 )
-from analysis.statistics.search import expected_best, importance, tunability
-from analysis.statistics.significance import CAVEAT, Friedman, friedman, nemenyi, wilcoxon_holm
+from analysis.statistics.mixed import (
+    ROPE,
+    Estimate,
+    differences,
+    estimates,
+    mean_of,
+    pairs,
+    unpaired,
+    unrelated,
+)
+from analysis.statistics.quantiles import LEVEL, student
+from analysis.statistics.sample import Floats, Sample, average
+from analysis.statistics.search import best_so_far, best_within, importance, tunability
+from analysis.statistics.significance import (
+    CAVEAT,
+    Friedman,
+    blocks_of,
+    friedman,
+    mean_ranks,
+    nemenyi,
+    wilcoxon_holm,
+    without_test,
+)
 from analysis.statistics.transfer import Transfer, transfer
 
 __all__ = [
     "CAVEAT",
-    "DRAWS",
     "EQUAL",
     "LEVEL",
-    "ClassSums",
+    "QUICKSTART",
+    "ROPE",
+    "Components",
+    "Estimate",
     "Floats",
     "Friedman",
+    "Sample",
     "Transfer",
-    "bootstrap",
+    "ahead_of",
+    "all_intervals",
+    "average",
+    "best_so_far",
+    "best_within",
+    "blocks_of",
     "differences",
-    "expected_best",
+    "estimates",
     "friedman",
     "importance",
-    "interval",
     "leaves_out_zero",
+    "letters",
+    "mean_of",
+    "mean_ranks",
+    "moments",
     "nemenyi",
-    "rank_groups",
+    "pairs",
     "rank_intervals",
+    "smallest_difference",
     "student",
     "transfer",
     "tunability",
+    "unpaired",
+    "unrelated",
     "wilcoxon_holm",
+    "without_test",
 ]

@@ -1,4 +1,4 @@
-"""What a search was worth: the expected best score by number of trials, tunability, and the importance of each hyperparameter."""
+"""Measure what a search was worth: the best so far, tunability, hyperparameter importance."""
 
 from __future__ import annotations
 
@@ -7,74 +7,104 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.statistics.bootstrap import Floats
+from analysis.statistics.sample import Floats
 from search_spaces import Choice, Range, Value
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 NEAR = 0.01  # one point
-FEWEST = 4  # trials from which an importance is told
+FEWEST_TRIALS = 4  # that give an importance
 
 
-def expected_best(scores: Sequence[float]) -> Floats:
-    """Of 1, 2, ..., n trials drawn from these without replacement, the expected best: every order of the search averaged.
+def best_so_far(scores: Sequence[float]) -> Floats:
+    """Return the best score after 1, 2, ..., n trials in the order in which they ran.
 
-    Dodge et al. 2019 draw with replacement; without it the estimate is unbiased and ends at the best score (Tang et al. 2020).
+    A trial without a score counts, but changes nothing; NaN before the first score.
     """
-    falling = np.sort(np.asarray(scores, dtype=float))[::-1]
-    n = len(falling)
-    below = np.arange(n - 1, 0, -1)  # how many are smaller than the first, second, ...
-    found = np.empty(n)
-    for k in range(1, n + 1):
-        # P(the largest of k is the i-th smallest) = C(i - 1, k - 1) / C(n, k), as a running product from the top.
-        weights = np.cumprod(np.append(k / n, 1 - (k - 1) / below[: n - k]))
-        found[k - 1] = weights @ falling[: n - k + 1]
-    return found
+    return np.asarray(np.fmax.accumulate(np.asarray(scores, dtype=float)))
+
+
+def best_within(scores: Sequence[float], epochs: Sequence[int], budget: int) -> float:
+    """Return the best score of the first trials that ran at most `budget` epochs together.
+
+    NaN if the first trial alone ran more.
+    """
+    fits = int((np.cumsum(epochs) <= budget).sum())
+    return float(best_so_far(scores)[fits - 1]) if fits else float("nan")
 
 
 def tunability(scores: Sequence[float], near: float = NEAR) -> float:
-    """The share of settings within a point of the best; NaN without any."""
+    """Return the share of settings within a point of the best; NaN without any."""
     values = np.asarray(scores, dtype=float)
     return float((values >= values.max() - near - 1e-12).mean()) if len(values) else float("nan")
 
 
 def importance(
-    settings: Sequence[Mapping[str, Value]], scores: Sequence[float], space: Mapping[str, Range | Choice], *, seed: int = 0
+    settings: Sequence[Mapping[str, Value]],
+    scores: Sequence[float],
+    space: Mapping[str, Range | Choice],
+    *,
+    seed: int = 0,
 ) -> dict[str, float]:
-    """The share of the score's variance that each hyperparameter explains (fANOVA), largest first; they add up to 1.
+    """Return the share of the score's variance that each hyperparameter explains (fANOVA).
 
-    space: what a parameter may be; one that is not there takes the range of its values. Empty: too few trials, or scores that do
-    not vary.
+    The shares add up to 1, largest first; there are none with too few trials or constant scores.
+    space: what a parameter may be; one that is not there takes the range of its values.
     """
     import optuna
 
-    names = [name for name in dict.fromkeys(key for setting in settings for key in setting) if len({s.get(name) for s in settings}) > 1]
-    if len(settings) < FEWEST or not names or len(set(scores)) < 2:
+    names = [
+        name
+        for name in dict.fromkeys(key for setting in settings for key in setting)
+        if len({s.get(name) for s in settings}) > 1
+    ]
+    if len(settings) < FEWEST_TRIALS or not names or len(set(scores)) < 2:
         return {}
-    kinds = {name: _distribution(space.get(name), [setting[name] for setting in settings if name in setting]) for name in names}
+    distributions = {
+        name: _distribution(
+            space.get(name), [setting[name] for setting in settings if name in setting]
+        )
+        for name in names
+    }
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
     for setting, score in zip(settings, scores, strict=True):
-        if all(name in setting and _fits(kinds[name], setting[name]) for name in names):
+        if all(name in setting and _fits(distributions[name], setting[name]) for name in names):
             params = {name: setting[name] for name in names}
-            study.add_trial(optuna.trial.create_trial(params=params, distributions=kinds, value=float(score)))
-    if len(study.trials) < FEWEST:
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params=params, distributions=distributions, value=float(score)
+                )
+            )
+    if len(study.trials) < FEWEST_TRIALS:
         return {}
-    found = optuna.importance.get_param_importances(study, evaluator=optuna.importance.FanovaImportanceEvaluator(seed=seed))
+    found = optuna.importance.get_param_importances(
+        study, evaluator=optuna.importance.FanovaImportanceEvaluator(seed=seed)
+    )
     return {name: float(share) for name, share in found.items()}
 
 
 def _distribution(space: Range | Choice | None, values: Sequence[Value]) -> BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-    numbers = [float(value) for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    numbers = [
+        float(value)
+        for value in values
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
     if isinstance(space, Choice) or len(numbers) < len(values):
         options = space.options if isinstance(space, Choice) else tuple(dict.fromkeys(values))
         return CategoricalDistribution(options)
-    low, high = (space.low, space.high) if isinstance(space, Range) else (min(numbers), max(numbers))
-    return FloatDistribution(min(low, *numbers), max(high, *numbers), log=isinstance(space, Range) and space.log and min(numbers) > 0)
+    low, high = (
+        (space.low, space.high) if isinstance(space, Range) else (min(numbers), max(numbers))
+    )
+    return FloatDistribution(
+        min(low, *numbers),
+        max(high, *numbers),
+        log=isinstance(space, Range) and space.log and min(numbers) > 0,
+    )
 
 
-def _fits(kind: BaseDistribution, value: Value) -> bool:
-    return bool(kind._contains(kind.to_internal_repr(value)))
+def _fits(distribution: BaseDistribution, value: Value) -> bool:
+    return bool(distribution._contains(distribution.to_internal_repr(value)))

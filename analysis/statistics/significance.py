@@ -1,4 +1,4 @@
-"""Paired tests between losses: Wilcoxon with Holm, Friedman, and what a critical-difference diagram needs."""
+"""Test losses in pairs: Wilcoxon with Holm, Friedman, and Nemenyi's critical difference."""
 
 from __future__ import annotations
 
@@ -9,36 +9,47 @@ import numpy as np
 import pandas as pd
 
 ALPHA = 0.05
+MIN_BLOCKS = 12  # datasets; with fewer a rank test can hardly reject anything
 # Benavoli et al. 2016: a test on mean ranks depends on who else is in the pool.
-CAVEAT = (
-    "Mean ranks depend on which losses are compared, and cells that share a dataset are not independent: the test describes. "
-    "Bars join losses that pairwise Wilcoxon tests with Holm's correction cannot tell apart."
-)
+CAVEAT = "Mean ranks depend on which losses are compared; they say nothing about how far apart."
+BARS = "Bars join losses between which Wilcoxon tests with Holm's correction show no difference."
 
 
 @dataclass(frozen=True)
 class Friedman:
-    """Whether some loss differs from another over blocks, and which pairs do."""
+    """Hold whether some loss differs from another over blocks, and which pairs do."""
 
     blocks: int
     statistic: float
     p_value: float
     mean_ranks: pd.Series  # best first
-    pairs: pd.DataFrame  # p values of Wilcoxon with Holm, losses by losses, in the order of the mean ranks
-    critical_difference: float  # Nemenyi: mean ranks nearer than this cannot be told apart
+    pairs: pd.DataFrame  # p values of Wilcoxon with Holm, losses by losses, best first
+    critical_difference: float  # Nemenyi: no difference is shown between nearer mean ranks
     left_out: tuple[str, ...] = ()  # losses that are missing in too many blocks
 
     def cliques(self, alpha: float = ALPHA) -> list[list[str]]:
-        """Largest runs of neighbours in mean rank of whom no two can be told apart; a loss alone is none."""
-        return runs(list(self.mean_ranks.index), {pair for pair in combinations(self.mean_ranks.index, 2) if self.pairs.loc[pair] < alpha})
+        """Return the largest runs of neighbours in mean rank without a pair that differs."""
+        return maximal_runs(
+            list(self.mean_ranks.index),
+            {
+                pair
+                for pair in combinations(self.mean_ranks.index, 2)
+                if self.pairs.loc[pair] < alpha
+            },
+        )
 
 
-def runs(names: list[str], apart: set[tuple[str, str]]) -> list[list[str]]:
-    """names in order; apart: pairs in that order."""
+def maximal_runs(names: list[str], apart: set[tuple[str, str]]) -> list[list[str]]:
+    """Return the largest runs of two or more names without a pair that is apart.
+
+    apart: pairs in the order of the names.
+    """
     found: list[list[str]] = []
     for start, name in enumerate(names):
         end = start + 1
-        while end < len(names) and not any((names[i], names[end]) in apart for i in range(start, end)):
+        while end < len(names) and not any(
+            (names[i], names[end]) in apart for i in range(start, end)
+        ):
             end += 1
         if end - start > 1 and not (found and set(names[start:end]) <= set(found[-1])):
             found.append([name, *names[start + 1 : end]])
@@ -46,29 +57,80 @@ def runs(names: list[str], apart: set[tuple[str, str]]) -> list[list[str]]:
 
 
 def friedman(values: pd.DataFrame) -> Friedman | None:
-    """values: a row per block (cell, or test class), a column per loss, higher is better. None: fewer than three losses or two blocks."""
+    """Return the test over independent blocks; None with fewer than three losses or 12 blocks.
+
+    values: a row per block, a column per loss; higher is better.
+    """
     from scipy.stats import friedmanchisquare
 
     whole = complete(values)
     blocks, losses = whole.shape
-    if blocks < 2 or losses < 3:
+    if blocks < MIN_BLOCKS or losses < 3:
         return None
     left_out, values = tuple(str(name) for name in values if name not in whole), whole
-    ranks = values.rank(axis=1, ascending=False).mean().sort_values(kind="stable")
+    ranks = mean_ranks(values)
     statistic, p_value = friedmanchisquare(*(values[name] for name in values))
     ordered = values[list(ranks.index)]
-    return Friedman(blocks, float(statistic), float(p_value), ranks, wilcoxon_holm(ordered), nemenyi(blocks, losses), left_out)
+    return Friedman(
+        blocks,
+        float(statistic),
+        float(p_value),
+        ranks,
+        wilcoxon_holm(ordered),
+        nemenyi(blocks, losses),
+        left_out,
+    )
+
+
+def mean_ranks(values: pd.DataFrame) -> pd.Series:
+    """Return the mean rank of every loss over the blocks that have all of them, best first."""
+    ranks = complete(values).rank(axis=1, ascending=False)
+    return ranks.mean().sort_values(kind="stable")
+
+
+def blocks_of(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per dataset, the mean over its cells of minus each loss's rank.
+
+    Cells that share a dataset share its test classes: they are one block, not several. cells: a row
+    per cell, named dataset/..., a column per loss.
+    """
+    datasets = [str(name).partition("/")[0] for name in cells.index]
+    return (
+        (-complete(cells).rank(axis=1, ascending=False))
+        .groupby(pd.Series(datasets, cells.index))
+        .mean()
+    )
+
+
+def without_test(cells: pd.DataFrame) -> str:
+    """Return why there is no rank test over these cells."""
+    blocks = len(blocks_of(cells))
+    return (
+        f"No rank test: {len(cells)} cells of {blocks} dataset{'s' * (blocks != 1)} are {blocks} "
+        f"independent block{'s' * (blocks != 1)}, because cells of one dataset share its test "
+        f"classes, and a test takes {MIN_BLOCKS}."
+    )
 
 
 def complete(values: pd.DataFrame) -> pd.DataFrame:
-    """The largest part in which every block has every loss: losses go in the order of how many blocks they are missing in."""
+    """Return the largest part in which every block has every loss.
+
+    Losses are dropped in the order of how many blocks they are missing in.
+    """
     often = values.isna().sum().sort_values(kind="stable", ascending=False).index
     parts = [values.drop(columns=often[:count]).dropna() for count in range(max(1, len(often) - 2))]
-    return max((part for part in parts if len(part) > 1), key=lambda part: part.size, default=values.iloc[:0])
+    return max(
+        (part for part in parts if len(part) > 1),
+        key=lambda part: part.size,
+        default=values.iloc[:0],
+    )
 
 
 def wilcoxon_holm(values: pd.DataFrame) -> pd.DataFrame:
-    """Two-sided p values of every pair of columns, corrected by Holm; 1 where two never differ. Blocks are paired."""
+    """Return two-sided p values of every pair of columns, corrected by Holm.
+
+    Rows are paired blocks; the p value is 1 where two columns never differ.
+    """
     from scikit_posthocs import posthoc_wilcoxon
 
     names = list(values.columns)
@@ -80,7 +142,7 @@ def wilcoxon_holm(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def nemenyi(blocks: int, losses: int, alpha: float = ALPHA) -> float:
-    """The critical difference of mean ranks."""
+    """Return the critical difference of mean ranks."""
     from scipy.stats import studentized_range
 
     q = studentized_range.ppf(1 - alpha, losses, np.inf) / np.sqrt(2)

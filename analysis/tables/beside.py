@@ -1,66 +1,100 @@
-"""A paper's values beside a study's: the published number and the gap next to every cell that both have."""
+"""Make the table of baselines and of every reading besides a loss's own numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.tables.table import Cell, Column, Entry, Row, Table
-from search_spaces.own import untagged
+from analysis.ranking.measurement import Measurement, metric_label
+from analysis.ranking.ranking import METRICS, Ranking
+from analysis.ranking.readings import BASELINE
+from analysis.tables.table import (
+    COMPARISON_COLUMNS,
+    Column,
+    Form,
+    Table,
+    comparison_of,
+    measured,
+    table,
+)
 
-IGNORED = ("protocol", "setup", "rule")  # a paper's setup is told by its marks
-NUMBERS = ("percent", "points", "number", "count")
-
-
-def with_published(ours: Table, theirs: Table, paper: str) -> Table:
-    """Rows meet where their words are equal, as far as the paper says them; the nearest of several counts."""
-    both = [column.name for column in ours.columns if column.name in {other.name for other in theirs.columns}]
-    words = [column.name for column in ours.columns if _names(column) and column.name in both]
-    numbers = [column for column in ours.columns if not _names(column) and column.form in NUMBERS and column.name in both]
-    found = [_counterpart(row, theirs.rows, words) for row in ours.rows]
-    rows = [{**row, **(_beside(row, other, numbers) if other else {})} for row, other in zip(ours.rows, found, strict=True)]
-    columns = [each for column in ours.columns for each in ([column, *_more(column, paper)] if column in numbers else [column])]
-    note = f"{sum(other is not None for other in found)} of {len(ours.rows)} rows have a counterpart in {paper}; gap: ours minus published."
-    return replace(ours, columns=tuple(columns), rows=tuple(rows), notes=(*ours.notes, note))
-
-
-def _counterpart(row: Row, others: Sequence[Row], words: list[str]) -> Row | None:
-    """Best the same tag, then the same setup and rule, which a paper's marks tell."""
-    there = [other for other in others if all(_meets(name, row.get(name), other.get(name)) for name in words)]
-    return min(there, key=lambda other: [other.get(name) != row.get(name) for name in ("loss", *IGNORED)], default=None)
+TITLE = "Beside the losses' own numbers, never ranked; in percent"
+COLUMNS = [
+    *COMPARISON_COLUMNS,
+    *(Column(name) for name in ("loss", "setup", "what", "metric", "rule", "setting")),
+    Column("value", form="percent", parts=("low", "high", "peeks", "replicates")),
+    Column("difference", "minus its own", "points", parts=("low", "high", "rule", "peeks")),
+]
 
 
-def _meets(name: str, mine: Entry, theirs: Entry) -> bool:
-    """What a paper does not say fits everything; a tagged loss is met by the same one without its tag."""
-    return theirs is None or mine == theirs or (name == "loss" and untagged(str(mine)) == theirs)
+def beside_table(found: Sequence[Ranking]) -> Table:
+    """Return one row per metric of each baseline and of each other reading of a loss."""
+    rows = [comparison_of(ranking) | line for ranking in found for line in _lines(ranking)]
+    return table("beside", TITLE, COLUMNS, rows)
 
 
-def _names(column: Column) -> bool:
-    """Whether a column says what a row is."""
-    return (column.form == "text" or column.place) and column.name not in IGNORED and not column.data
+def _lines(ranking: Ranking) -> Iterator[dict[str, Any]]:
+    for name, numbers in ranking.baselines.items():
+        for metric, number in numbers.items():
+            about = {"loss": name, "setup": BASELINE, "what": "baseline", "metric": metric}
+            yield {**about, "rule": number.rule, "value": number}
+    for row in ranking.rows:
+        for one in row.beside:
+            for metric, number in one.numbers.items():
+                about = {"loss": row.loss, "setup": one.setup, "what": one.what, "metric": metric}
+                about |= {"rule": number.rule, "setting": number.setting}
+                yield {**about, "value": number, "difference": one.difference.get(metric)}
 
 
-def _more(column: Column, paper: str) -> tuple[Column, Column]:
-    form = "points" if column.form in ("percent", "points") else column.form
-    return (
-        Column(f"{column.name}_published", f"{column.title} {paper}", column.form, column.digits, ("peeks", "doubt")),
-        Column(f"{column.name}_gap", f"{column.title} gap", form, column.digits, ("peeks",)),
-    )
+def baselines_of(ranking: Ranking) -> Table:
+    """Return the baselines of one ranking, with a column for each metric."""
+    rows = [
+        {"baseline": name, "rule": numbers[METRICS[0]].rule, **_by_metric("value", numbers)}
+        for name, numbers in ranking.baselines.items()
+    ]
+    columns = [Column("baseline"), Column("rule"), *_columns("value")]
+    return table("baselines", "Baselines on the test classes, in percent", columns, rows)
 
 
-def _beside(row: Row, other: Row, numbers: list[Column]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for column in numbers:
-        ours, theirs = _cell(Table.entry(row, column)), _cell(Table.entry(other, column))
-        if theirs:
-            found[f"{column.name}_published"] = theirs
-        if ours and theirs:
-            found[f"{column.name}_gap"] = Cell(ours.value - theirs.value, peeks=ours.peeks or theirs.peeks)
-    return found
+def others_of(ranking: Ranking) -> Table:
+    """Return the other readings of one ranking's losses, with a column for each metric."""
+    rows = [
+        {
+            "loss": row.loss,
+            "setup": one.setup,
+            "what": one.what,
+            "rule": one.numbers[METRICS[0]].rule,
+        }
+        | _by_metric("value", one.numbers)
+        | _by_metric("difference", one.difference)
+        for row in ranking.rows
+        for one in row.beside
+    ]
+    columns = [
+        Column("loss"),
+        Column("setup"),
+        Column("what", below=True),
+        Column("rule"),
+        *_columns("value", group="its score"),
+        *_columns("difference", "points", group="minus its own"),
+    ]
+    return table("beside", TITLE, columns, rows)
 
 
-def _cell(entry: Entry) -> Cell | None:
-    if entry is None or isinstance(entry, str):
-        return None
-    return entry if isinstance(entry, Cell) else Cell(float(entry))
+def _columns(name: str, form: Form = "percent", *, group: str = "") -> list[Column]:
+    """Return a column per metric; a terminal stacks those of a group."""
+    return [
+        measured(
+            f"{name}_{metric}",
+            metric_label(metric),
+            form,
+            short=metric_label(metric),
+            group=(group, ""),
+            below=bool(group) and metric != METRICS[0],
+        )
+        for metric in METRICS
+    ]
+
+
+def _by_metric(name: str, numbers: Mapping[str, Measurement]) -> dict[str, Any]:
+    return {f"{name}_{metric}": number for metric, number in numbers.items()}

@@ -1,130 +1,110 @@
-"""The ranking: default setup beside validation setup, with intervals, the baselines, and every other reading beside its loss."""
+"""Make the ranking table: losses by the validation setup, beside the default setup and the
+difference.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-import pandas as pd
+from analysis.ranking.measurement import Measurement, metric_label
+from analysis.ranking.ranking import METRICS, Ranking, RankingRow
+from analysis.ranking.readings import HONEST, PUBLISHED, TUNED_ON_TEST
+from analysis.tables.beside import baselines_of, others_of
+from analysis.tables.decomposition import decomposition_table
+from analysis.tables.default_vs_validation import SIDES
+from analysis.tables.steps import steps_of
+from analysis.tables.table import (
+    COMPARISON_COLUMNS,
+    Column,
+    Table,
+    comparison_of,
+    table,
+    without_comparison,
+)
+from trainables.contract import PEEKING
 
-from analysis.edges import edge_notes, tried_by
-from analysis.notes import notes, unsearched_notes
-from analysis.places import Place, places, title
-from analysis.readings import BASELINE, DEFAULT, VALIDATION, Parts, readings, split_queries
-from analysis.statistics import Floats, rank_groups, rank_intervals
-from analysis.tables.draws import Drawn, draw, minus
-from analysis.tables.number import Number
-from analysis.tables.steps import Step, steps
-from analysis.tracking import StudyRows
-
-METRICS = ("recall_at_1", "map_at_r")
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What stands beside a loss's own number of one setup, and never ranks it."""
-
-    setup: str
-    what: str  # published setting, last epoch, refit, concatenated, or several of them
-    numbers: dict[str, Number]
-    difference: dict[str, Number]  # minus the loss's own number of that setup
-
-
-@dataclass(frozen=True)
-class RankingRow:
-    """One loss: both setups, their difference, and its rank among the honestly chosen ones."""
-
-    loss: str
-    default: dict[str, Number]
-    validation: dict[str, Number]
-    difference: dict[str, Number]  # validation minus default
-    rank: int | None = None
-    rank_interval: tuple[int, int] | None = None
-    beside: list[Beside] = field(default_factory=list)
-    groups: str = ""  # losses that share a letter cannot be told apart
-    steps: list[Step] = field(default_factory=list)
+# Behind a head, so that every number shows its rule.
+RULES = {"default": f"* ({PEEKING})", "validation": f" ({HONEST})", "difference": "*"}
+GROUPS = {
+    "default": ("default setup*", PEEKING),
+    "validation": ("validation setup", HONEST),
+    "difference": ("validation minus default*", ""),
+}
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """The losses of one dataset, backbone, embedding size and honest protocol, best first; ranked by the validation setup only."""
+def ranking_table(found: Sequence[Ranking]) -> Table:
+    """Return one row per ranking and loss; losses are ranked by the validation setup only."""
+    columns = [
+        *COMPARISON_COLUMNS,
+        Column("rank", form="count", parts=("low", "high"), integer=True),
+        Column("groups", "no difference shown", short="groups", below=True),
+        Column("loss"),
+        *(_column(side, metric) for side in SIDES for metric in METRICS),
+        *(
+            Column(f"{side}_{part}", data=True, integer=part == "replicates")
+            for part in ("rule", "setting", "replicates")
+            for side in SIDES
+        ),
+    ]
+    rows = [comparison_of(ranking) | _row(row) for ranking in found for row in ranking.rows]
+    warnings = [note for ranking in found for note in ranking.warnings]
+    notes = dict.fromkeys([*warnings, *(note for ranking in found for note in ranking.notes)])
+    title = "Ranking on the test classes, in percent"
+    return table("ranking", title, columns, rows, notes=list(notes))
 
-    dataset: str
-    backbone: str
-    embedding_size: int
-    rows: list[RankingRow]
-    baselines: dict[str, dict[str, Number]]
-    notes: list[str] = field(default_factory=list)
-    worlds: dict[str, Floats] = field(default_factory=dict, repr=False)  # Recall@1 of losses and baselines in shared worlds; nothing peeks
-    protocol: str = ""  # of the validation setup
-    several: bool = False  # the study has other honest protocols here, too
 
-    @property
-    def title(self) -> str:
-        return title(self.dataset, self.backbone, self.embedding_size, self.protocol if self.several else "")
+def _column(side: str, metric: str) -> Column:
+    return Column(
+        f"{side}_{metric}",
+        f"{side} {metric_label(metric)}{RULES[side]}",
+        "points" if side == "difference" else "percent",
+        digits=1,
+        parts=("low", "high"),
+        group=GROUPS[side],
+        short=f"{metric_label(metric)}{'*' if '*' in RULES[side] else ''}",
+        below=metric != METRICS[0],
+    )
 
 
-def rankings(rows: StudyRows) -> list[Ranking]:
-    """One ranking per dataset, backbone, embedding size and honest protocol; the default setup is joined to each."""
-    finals = rows.finals
-    if finals.empty:
-        return []
-    tried = tried_by(rows.trials)
-    parts = split_queries(rows.queries)
-    found = []
-    for place in places(rows.trials):
-        trained = place.trained(finals)
-        if len(trained):
-            ranking = _ranking(place, trained, place.untrained(finals), parts)
-            own = trained[trained["role"] == "final"]
-            found.append(replace(ranking, notes=ranking.notes + unsearched_notes(own, set(tried)) + edge_notes(own, tried)))
+def _row(row: RankingRow) -> dict[str, Any]:
+    rank = Measurement(row.rank, *row.rank_interval) if row.rank and row.rank_interval else None
+    found: dict[str, Any] = {"rank": rank, "groups": row.groups, "loss": row.loss}
+    for side in SIDES:
+        for metric, number in getattr(row, side).items():
+            found |= {
+                f"{side}_{metric}": number,
+                f"{side}_rule": number.rule,
+                f"{side}_setting": number.setting,
+                f"{side}_replicates": number.replicates,
+            }
     return found
 
 
-def _ranking(place: Place, finals: pd.DataFrame, untrained: pd.DataFrame, parts: Parts) -> Ranking:
-    """All losses, setups, baselines and what stands beside in the same resampled worlds, so that every comparison is paired."""
-    drawn = draw(readings(finals, untrained, parts), parts, METRICS)
-    each = steps(drawn)
-    rows = [
-        replace(_row(str(loss), [one for one in drawn if one.reading.loss == loss]), steps=each.get(str(loss), []))
-        for loss in finals["loss"].unique()
-    ]
-    own = [one for one in drawn if not one.reading.what]
-    honest = {one.reading.loss: one.worlds["recall_at_1"] for one in own if one.reading.setup != DEFAULT}
-    return Ranking(
-        place.dataset,
-        place.backbone,
-        place.embedding_size,
-        rows=_ranked(rows, honest),
-        baselines={one.reading.loss: one.numbers for one in own if one.reading.setup == BASELINE},
-        notes=notes(finals),
-        worlds=honest,
-        protocol=place.protocol,
-        several=place.several,
+def tables_of(ranking: Ranking) -> dict[str, Table]:
+    """Return the tables that show one ranking below a heading with its title; empty ones are left
+    out.
+    """
+    own = without_comparison(ranking_table([ranking]))
+    rest = own.notes[len(ranking.warnings) :]
+    tables = {
+        "baselines": baselines_of(ranking),
+        "ranking": replace(own, notes=(*ranking.warnings, _setups_note(ranking), *rest)),
+        "beside": others_of(ranking),
+        "decomposition": without_comparison(decomposition_table([ranking])),
+        "steps": steps_of(ranking),
+    }
+    return {name: each for name, each in tables.items() if each.rows}
+
+
+def _setups_note(ranking: Ranking) -> str:
+    default = {row.default["recall_at_1"].setting for row in ranking.rows if row.default}
+    validation = {row.validation["recall_at_1"].setting for row in ranking.rows if row.validation}
+    peeked = "setting and epoch" if TUNED_ON_TEST in default else "published setting, epoch"
+    chosen = "published setting, epoch" if validation == {PUBLISHED} else "setting and epoch"
+    protocol = f" ({ranking.protocol})" if ranking.protocol else ""
+    return (
+        f"Default setup, rule {PEEKING}: {peeked} chosen on the test classes. Validation setup, "
+        f"rule {HONEST}: {chosen} chosen on held-out train classes{protocol}."
     )
-
-
-def _row(loss: str, drawn: list[Drawn]) -> RankingRow:
-    own = {one.reading.setup: one for one in drawn if not one.reading.what}
-    default, validation = own.get(DEFAULT), own.get(VALIDATION)
-    beside = [
-        Beside(one.reading.setup, one.reading.what, one.numbers, minus(one, own.get(one.reading.setup)))
-        for one in drawn
-        if one.reading.what
-    ]
-    return RankingRow(
-        loss,
-        default.numbers if default else {},
-        validation.numbers if validation else {},
-        minus(validation, default),
-        beside=sorted(beside, key=lambda one: one.setup),
-    )
-
-
-def _ranked(rows: list[RankingRow], worlds: dict[str, Floats]) -> list[RankingRow]:
-    """Best first by the validation setup; a loss without it is listed last and has no rank."""
-    honest = sorted((row for row in rows if row.validation), key=lambda row: -row.validation["recall_at_1"].value)
-    drawn = {row.loss: worlds[row.loss] for row in honest}
-    spans, letters = (rank_intervals(drawn), rank_groups(drawn)) if honest else ({}, {})
-    ranked = [replace(row, rank=rank, rank_interval=spans[row.loss], groups=letters[row.loss]) for rank, row in enumerate(honest, start=1)]
-    rest = [row for row in rows if not row.validation]
-    return ranked + sorted(rest, key=lambda row: -row.default["recall_at_1"].value if row.default else 1)

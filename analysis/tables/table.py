@@ -1,135 +1,205 @@
-"""The one shape of a table: columns that say what they hold, rows of cells, and what is said above and below."""
+"""Define the one shape of a table: columns that describe themselves, rows, and lines above and
+below them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from analysis.tables.number import Number
+from analysis.ranking.measurement import Measurement
+from analysis.ranking.ranking import Ranking
 
-Form = Literal["text", "count", "percent", "points", "number"]  # percent and points are shares from 0 to 1, points are signed
+# Percent and points hold shares from 0 to 1; points are signed.
+Form = Literal["text", "count", "percent", "points", "number"]
+Content = str | int | float | Measurement | None  # of one column in one row
+Row = Mapping[str, Any]  # contents by column name
 INTERVAL = ("low", "high", "rule", "peeks")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A number and what must travel with it."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    rule: str = ""
-    peeks: bool = False
-    seeds: int = 0
-    setting: str = ""
-    doubt: str = ""  # why it cannot be right
-
-    @classmethod
-    def of(cls, number: Number | None) -> Cell | None:
-        if number is None:
-            return None
-        return cls(number.value, number.low, number.high, number.rule, number.peeks, number.seeds, number.setting)
-
-
-Entry = str | int | float | Cell | None
-Row = Mapping[str, Any]  # entries by column name
+NOTHING = "–"
 
 
 @dataclass(frozen=True)
 class Column:
-    """name: in CSV and JSON; head: for people, the name if empty. parts: what of its cells CSV has in columns of their own."""
+    """Describe a column.
+
+    name: in CSV and JSON. head: for people; the name if empty. parts: fields of a measurement that
+    CSV writes in columns of their own. group: the heading that neighbouring columns share on a page
+    and on a terminal, and the rule of their numbers; short: the head below it.
+    """
 
     name: str
     head: str = ""
     form: Form = "text"
     digits: int | None = None
     parts: tuple[str, ...] = ()
-    place: bool = False  # says where a row belongs: told in the title if it is the same for all rows
-    data: bool = False  # for programs only: people read it elsewhere, as a rule in a head
+    in_title: bool = False  # moves into the title if it is the same in all rows
+    data: bool = False  # for programs only; people read it elsewhere, such as in a head
+    integer: bool = False  # CSV writes whole numbers, also where some rows have none
+    group: tuple[str, str] = ("", "")
+    short: str = ""
+    below: bool = False  # a terminal writes it below the column to its left
 
     @property
     def title(self) -> str:
+        """Return the head, or the name in words."""
         return self.head or self.name.replace("_", " ")
 
+    def text(self, content: Content, *, interval: bool = True, to: str = ", ") -> str:
+        """Return the content as people read it: percent, a star if it peeks, a dagger if it cannot
+        be right, and the interval.
 
-def measured(name: str, head: str = "", form: Form = "percent", *, digits: int | None = None) -> Column:
-    """A column of numbers with intervals and rules."""
-    return Column(name, head, form, digits, parts=INTERVAL)
+        to: separates the ends of an interval.
+        """
+        if content is None:
+            return NOTHING
+        if not isinstance(content, Measurement):
+            return self._number(content) if isinstance(content, (int, float)) else content
+        marks = "*" * content.peeks + "†" * bool(content.doubt)
+        if content.low is None or content.high is None:
+            return self._number(content.value) + marks
+        ends = to.join(self._number(end, 1) for end in content.interval)
+        value = self._number(content.value, 1) + marks
+        return f"{value} [{ends}]" if interval else value
+
+    def _number(self, value: float, usual: int | None = None) -> str:
+        """Return the number in the column's digits, or in the `usual` ones if it names none."""
+        digits = usual if self.digits is None else self.digits
+        if self.form == "count" and value == int(value):
+            return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
+        if self.form in ("percent", "points"):
+            sign = "+" if self.form == "points" else ""
+            return f"{100 * value:{sign}.{2 if digits is None else digits}f}"
+        return f"{value:.4g}" if digits is None else f"{value:.{digits}f}"
+
+
+def measured(
+    name: str, head: str = "", form: Form = "percent", *, digits: int | None = None, **more: Any
+) -> Column:
+    """Return a column of measurements with their intervals, rules and marks."""
+    return Column(name, head, form, digits, parts=INTERVAL, **more)
 
 
 DATASET, BACKBONE, SIZE, PROTOCOL = (
-    Column("dataset", place=True),
-    Column("backbone", place=True),
-    Column("embedding_size", "size", "count", place=True),
-    Column("protocol", place=True),
+    Column("dataset", in_title=True),
+    Column("backbone", in_title=True),
+    Column("embedding_size", "size", "count", in_title=True),
+    Column("protocol", in_title=True),
 )
-PLACE = (DATASET, BACKBONE, SIZE, PROTOCOL)
+COMPARISON_COLUMNS = (DATASET, BACKBONE, SIZE, PROTOCOL)  # where losses are compared
 
 
 @dataclass(frozen=True)
 class Table:
-    """rows: by column name; what a row does not have is empty. above: what is not equal between the rows; notes: below."""
+    """Hold columns and rows; a column that a row lacks is empty there.
+
+    above: what is not equal between the rows. notes: what the numbers mean, below.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...] = ()
     above: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
-    def cells(self) -> Iterable[Cell]:
-        return (entry for row in self.rows for entry in row.values() if isinstance(entry, Cell))
+    def measurements(self) -> Iterable[Measurement]:
+        """Return every measurement of every row."""
+        contents = (content for row in self.rows for content in row.values())
+        return (content for content in contents if isinstance(content, Measurement))
 
-    def told(self) -> Table:
-        """For people: what is the same in all rows stands in the title, empty columns are left out, and marks are explained."""
+    def for_readers(self) -> Table:
+        """Return the table for people: what all rows share moves into the title, empty columns
+        disappear, and notes explain the marks.
+        """
         shown = [column for column in self.columns if not column.data]
-        columns = [column for column in shown if any(self.entry(row, column) not in (None, "") for row in self.rows)]
-        same = [column for column in columns if column.place and len({self.entry(row, column) for row in self.rows}) == 1]
-        where = ", ".join(dict.fromkeys(_told(column, self.entry(self.rows[0], column)) for column in same))
-        kept = tuple(column for column in columns if column not in same) if self.rows else tuple(shown)
-        title = f"{self.title}: {where}" if where else self.title
-        return replace(self, title=title, columns=kept, notes=(*self.notes, *self._marks()))
+        if not self.rows:
+            return replace(self, columns=tuple(shown), notes=(*self.notes, *self._marks()))
+        filled = [
+            column
+            for column in shown
+            if any(self.content(row, column) not in (None, "") for row in self.rows)
+        ]
+        shared = [
+            column
+            for column in filled
+            if column.in_title and len({self.content(row, column) for row in self.rows}) == 1
+        ]
+        words = dict.fromkeys(_words(each, self.content(self.rows[0], each)) for each in shared)
+        return replace(
+            self,
+            title=f"{self.title}: {', '.join(words)}" if words else self.title,
+            columns=tuple(column for column in filled if column not in shared),
+            notes=(*self.notes, *self._marks()),
+        )
 
     def _marks(self) -> list[str]:
+        starred = any(each.peeks for each in self.measurements())
         found = []
-        if any(cell.peeks for cell in self.cells()) and not any(note.startswith("*") for note in self.notes):
-            found.append("* chosen with test feedback. Never rank it among numbers without the mark.")
-        found += dict.fromkeys(f"† cannot be right: {cell.doubt}." for cell in self.cells() if cell.doubt)
-        return found
+        if starred and not any(note.startswith("*") for note in self.notes):
+            found.append(
+                "* chosen with test feedback. Never rank it among numbers without the mark."
+            )
+        doubts = (each.doubt for each in self.measurements() if each.doubt)
+        return found + list(dict.fromkeys(f"† cannot be right: {doubt}." for doubt in doubts))
 
     @staticmethod
-    def entry(row: Row, column: Column) -> Entry:
-        """What a row has in a column; not a number is nothing."""
-        entry: Entry = row.get(column.name)
-        if isinstance(entry, np.generic):
-            return Table.entry({column.name: entry.item()}, column)
-        value = entry.value if isinstance(entry, Cell) else entry
-        return None if isinstance(value, float) and math.isnan(value) else entry
+    def content(row: Row, column: Column) -> Content:
+        """Return what a row has in a column; NaN counts as nothing."""
+        content: Content = row.get(column.name)
+        if isinstance(content, np.generic):
+            return Table.content({column.name: content.item()}, column)
+        value = content.value if isinstance(content, Measurement) else content
+        return None if isinstance(value, float) and math.isnan(value) else content
 
     def frame(self) -> pd.DataFrame:
-        """Flat: a cell's parts in columns of their own, as its column asks."""
-        names = [name for column in self.columns for name in (column.name, *(f"{column.name}_{part}" for part in column.parts))]
-        return pd.DataFrame([self._flat(row) for row in self.rows], columns=names)
+        """Return a flat frame, in which the parts of a measurement have columns of their own."""
+        names = {column.name: _flat_names(column) for column in self.columns}
+        frame = pd.DataFrame(
+            [self._flat(row) for row in self.rows],
+            columns=[name for column in self.columns for name in names[column.name]],
+        )
+        whole = [name for each in self.columns if each.integer for name in names[each.name]]
+        return frame.astype(dict.fromkeys(whole, "Int64"))
 
     def _flat(self, row: Row) -> dict[str, Any]:
         flat: dict[str, Any] = {}
         for column in self.columns:
-            entry = self.entry(row, column)
-            flat[column.name] = entry.value if isinstance(entry, Cell) else entry
-            if isinstance(entry, Cell):
-                flat |= {f"{column.name}_{part}": getattr(entry, part) for part in column.parts}
+            content = self.content(row, column)
+            flat[column.name] = content.value if isinstance(content, Measurement) else content
+            if isinstance(content, Measurement):
+                flat |= {f"{column.name}_{part}": getattr(content, part) for part in column.parts}
         return flat
 
 
-def _told(column: Column, entry: Entry) -> str:
-    return f"{entry} dimensions" if column is SIZE else str(entry)
+def _flat_names(column: Column) -> list[str]:
+    return [column.name, *(f"{column.name}_{part}" for part in column.parts)]
 
 
-def table(name: str, title: str, columns: Sequence[Column], rows: Iterable[Row], **more: Sequence[str]) -> Table:
-    """Lists in place of tuples."""
-    return Table(name, title, tuple(columns), tuple(rows), **{key: tuple(lines) for key, lines in more.items()})
+def _words(column: Column, content: Content) -> str:
+    return f"{content} dimensions" if column is SIZE else str(content)
+
+
+def table(
+    name: str, title: str, columns: Sequence[Column], rows: Iterable[Row], **more: Sequence[str]
+) -> Table:
+    """Return a Table of lists in place of tuples."""
+    lines = {key: tuple(lines) for key, lines in more.items()}
+    return Table(name, title, tuple(columns), tuple(rows), **lines)
+
+
+def without_comparison(made: Table) -> Table:
+    """Return the table without the columns that say where losses are compared, for a reader who
+    sees that in a heading.
+    """
+    kept = tuple(column for column in made.columns if column not in COMPARISON_COLUMNS)
+    return replace(made, columns=kept)
+
+
+def comparison_of(ranking: Ranking) -> dict[str, Any]:
+    """Return the contents of COMPARISON_COLUMNS in every row of a ranking."""
+    return {column.name: getattr(ranking, column.name) for column in COMPARISON_COLUMNS}

@@ -1,4 +1,4 @@
-"""The triplet report: train loss, triplet accuracy, cosines and precision of every run (seed 000's tables I to XX)."""
+"""Make the triplet report: train loss, triplet accuracy, cosines and precision of every run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.places import AXES
-from analysis.tables.frames import curves_by_run, groups, records
-from analysis.tables.table import PLACE, Cell, Column, Table, table
-from analysis.tracking import StudyRows
+from analysis.ranking.comparisons import COMPARISON_KEYS
+from analysis.ranking.measurement import Measurement
+from analysis.record.frames import StudyRows
+from analysis.tables.frames import curves_by_run, groups, records, replicate_mean
+from analysis.tables.table import COMPARISON_COLUMNS, Column, Table, table
 from trainables.contract import LAST
 
 PERCENT = ("triplet_accuracy", "precision_at_1", "precision_at_5", "precision_at_10")
@@ -20,47 +21,74 @@ PARTS = ("rule", "peeks")
 
 
 def columns() -> list[Column]:
-    first, *rest = [Column(name, name.replace("_at_", "@").replace("_", " "), "percent", parts=PARTS) for name in PERCENT]
+    """Return the columns of a triplet report."""
+    first, *rest = [
+        Column(name, name.replace("_at_", "@").replace("_", " "), "percent", parts=PARTS)
+        for name in PERCENT
+    ]
     cosines = [Column(name, head, "number", 4, PARTS) for name, head in COSINES.items()]
-    return [*PLACE, Column("loss"), Column("rule"), Column("train_loss", form="number", digits=4), first, *cosines, *rest]
+    return [
+        *COMPARISON_COLUMNS,
+        Column("loss"),
+        Column("rule"),
+        Column("train_loss", form="number", digits=4),
+        first,
+        *cosines,
+        *rest,
+    ]
 
 
 def triplet_report(lines: list[dict[str, Any]]) -> Table:
+    """Return a row per loss and rule."""
     return table("triplet_report", "Triplets and precision on the test classes", columns(), lines)
 
 
 def triplets_of(rows: StudyRows) -> list[dict[str, Any]]:
-    """Final trials by place and loss, at the chosen epoch and, where it was read, at the last one."""
+    """Return final trials by loss, at the chosen epoch and, where it was read, at the last one."""
     finals = rows.finals
     if finals.empty or not any(f"test/{name}" in finals for name in (*PERCENT, *COSINES)):
         return []
     losses = curves_by_run(rows.curves, "train/loss")
     found = []
-    for about, trials in groups(finals[finals["role"] == "final"], [*AXES, "protocol", "loss", "rule"]):
+    for about, trials in groups(
+        finals[finals["role"] == "final"], [*COMPARISON_KEYS, "protocol", "loss", "rule"]
+    ):
         feedback = bool(trials["peeks"].all())
-        on_test = feedback and bool(trials.get("tuned", pd.Series(dtype=bool)).eq(True).any())  # the setting, too
-        for place, rule, peeks in (("test", str(about["rule"]), feedback), ("last", LAST, on_test)):
-            means = dict(_means(trials, place, rule, peeks=peeks))
+        tuned = bool(trials.get("tuned", pd.Series(dtype=bool)).eq(True).any())
+        # At the last epoch only a setting that was tuned on the test classes peeks.
+        epochs = (("test", str(about["rule"]), feedback), ("last", LAST, feedback and tuned))
+        for prefix, rule, peeks in epochs:
+            means = dict(_means(trials, prefix, rule, peeks=peeks))
             if means:
-                trained = {"train_loss": _train_loss(losses, trials, chosen=place == "test")}
+                trained = {"train_loss": _train_loss(losses, trials, chosen=prefix == "test")}
                 found.append({**about, "rule": rule, **trained, **means})
     return found
 
 
-def _train_loss(losses: dict[str, pd.Series[float]], trials: pd.DataFrame, *, chosen: bool) -> float | None:
-    """The mean over seeds at their last epoch, or at their chosen one; of folds at each one's chosen epoch."""
-    values: list[float] = []
+def _train_loss(
+    losses: dict[str, pd.Series[float]], trials: pd.DataFrame, *, chosen: bool
+) -> float | None:
+    """Return the mean over replicates at the last epoch or at the chosen one, of each fold."""
+    values: dict[str, float] = {}
     for trial in records(trials):
         known = losses.get(str(trial["run_id"]), pd.Series(dtype=float))
         curve: dict[Any, float] = dict(zip(known.index, known, strict=True))
-        folds = [trial.get(f"fold{fold}/chosen_epoch") for fold in range(int(trial["folds"]))] if trial["folds"] > 1 else []
+        folds = (
+            [trial.get(f"fold{fold}/chosen_epoch") for fold in range(int(trial["folds"]))]
+            if trial["folds"] > 1
+            else []
+        )
         epochs = (folds or [trial.get("chosen_epoch")]) if chosen else [max(curve, default=None)]
-        values += [float(np.mean(there))] if (there := [curve[epoch] for epoch in epochs if epoch in curve]) else []
-    return float(np.mean(values)) if values else None
+        if there := [curve[epoch] for epoch in epochs if epoch in curve]:
+            values[str(trial["run_id"])] = float(np.mean(there))
+    return replicate_mean(trials, values)
 
 
-def _means(trials: pd.DataFrame, place: str, rule: str, *, peeks: bool) -> Iterator[tuple[str, Cell]]:
+def _means(
+    trials: pd.DataFrame, prefix: str, rule: str, *, peeks: bool
+) -> Iterator[tuple[str, Measurement]]:
     for name in (*PERCENT, *COSINES):
-        values = trials.get(f"{place}/{name}", pd.Series(dtype=float)).dropna().astype(float)
-        if len(values):
-            yield name, Cell(float(values.mean()), rule=rule, peeks=peeks)
+        known = trials.reindex(columns=[f"{prefix}/{name}"]).iloc[:, 0]
+        mean = replicate_mean(trials, dict(zip(trials["run_id"], known, strict=True)))
+        if mean is not None:
+            yield name, Measurement(mean, rule=rule, peeks=peeks)

@@ -1,4 +1,4 @@
-"""One writer for all tables: text, CSV, Markdown, LaTeX, HTML and JSON."""
+"""Write any table as text, CSV, Markdown, LaTeX, HTML or JSON: one writer per format."""
 
 from __future__ import annotations
 
@@ -6,96 +6,77 @@ import json
 from collections.abc import Callable
 from dataclasses import fields
 from html import escape
-from textwrap import wrap
+from itertools import groupby
 from typing import Any
 
-from analysis.tables.table import Cell, Column, Entry, Table
+from analysis.ranking.measurement import Measurement
+from analysis.tables.table import NOTHING, Column, Content, Table
+from analysis.tables.terminal import as_text
 
-NOTHING = "–"
-HEAD = 14  # letters of a text table's head before it is broken into lines
-LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "†": r"$^\dagger$", "*": r"$^*$"}  # fmt: skip
-
-
-def written(entry: Entry, column: Column) -> str:
-    """A cell as people read it: percent, interval, star if it peeks, dagger if it cannot be right."""
-    if entry is None:
-        return NOTHING
-    if not isinstance(entry, Cell):
-        return _number(entry, column) if isinstance(entry, (int, float)) else entry
-    marks = "*" * entry.peeks + "†" * bool(entry.doubt)
-    if entry.low is None or entry.high is None:
-        return _number(entry.value, column) + marks
-    digits = 1 if column.digits is None else column.digits
-    value, low, high = (_number(each, column, digits) for each in (entry.value, entry.low, entry.high))
-    return f"{value}{marks} [{low}, {high}]"
-
-
-def _number(value: float, column: Column, digits: int | None = None) -> str:
-    digits = column.digits if digits is None else digits
-    if column.form == "count" and value == int(value):
-        return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
-    if column.form in ("percent", "points"):
-        return f"{100 * value:{'+' if column.form == 'points' else ''}.{2 if digits is None else digits}f}"
-    return f"{value:.4g}" if digits is None else f"{value:.{digits}f}"
+PIPE = r"\|"  # as Markdown writes it inside a table
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "†": r"$^\dagger$",
+    "*": r"$^*$",
+} | {letter: rf"\{letter}" for letter in "&%$#_{}"}
 
 
 def lines_of(table: Table) -> list[list[str]]:
-    return [[written(Table.entry(row, column), column) for column in table.columns] for row in table.rows]
-
-
-def as_text(table: Table) -> str:
-    """Aligned, heads broken into lines."""
-    told = table.told()
-    body = lines_of(told)
-    heads = [_broken(column.title) for column in told.columns]
-    deep = max((len(head) for head in heads), default=0)
-    rows = [[head[i - deep + len(head)] if i >= deep - len(head) else "" for head in heads] for i in range(deep)] + body
-    widths = [max(len(row[i]) for row in rows) for i in range(len(told.columns))]
-    words = [column.form == "text" for column in told.columns]
-    shown = ["  ".join(_pad(*each) for each in zip(row, widths, words, strict=True)).rstrip() for row in rows]
-    rule = "  ".join("-" * width for width in widths)
-    shown = [*shown[:deep], rule, *shown[deep:]] if body else ["Nothing to show yet."]
-    return "\n".join([told.title, *told.above, "", *shown, "", *told.notes]).rstrip() + "\n"
-
-
-def _broken(head: str) -> list[str]:
-    """Between words, and behind a stroke."""
-    parts = wrap(head.replace("/", "/\0 "), HEAD, break_long_words=False, break_on_hyphens=False)
-    return [part.replace("/\0 ", "/").replace("\0", "") for part in parts] or [""]
-
-
-def _pad(text: str, width: int, left: bool) -> str:
-    return text.ljust(width) if left else text.rjust(width)
+    """Return every row as people read it, column by column."""
+    return [
+        [column.text(Table.content(row, column)) for column in table.columns] for row in table.rows
+    ]
 
 
 def as_csv(table: Table) -> str:
+    """Return CSV with every number in full; shares run from 0 to 1."""
     return table.frame().to_csv(index=False)
 
 
 def as_markdown(table: Table) -> str:
-    told = table.told()
-    lines = [f"## {told.title}", "", *(f"{line}\n" for line in told.above)]
-    if told.rows:
-        rule = ["---" if column.form == "text" else "--:" for column in told.columns]
-        rows = [[column.title for column in told.columns], *lines_of(told)]
-        shown = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-        lines += [shown[0], f"| {' | '.join(rule)} |", *shown[1:], ""]
+    """Return a heading, a Markdown table and its notes as a list."""
+    shown = table.for_readers()
+    lines = [f"## {shown.title}", "", *(f"{line}\n" for line in shown.above)]
+    if shown.rows:
+        rule = ["---" if column.form == "text" else "--:" for column in shown.columns]
+        rows = [[column.title for column in shown.columns], *lines_of(shown)]
+        written = [f"| {' | '.join(text.replace('|', PIPE) for text in row)} |" for row in rows]
+        lines += [written[0], f"| {' | '.join(rule)} |", *written[1:], ""]
     else:
         lines += ["Nothing to show yet.", ""]
-    lines += [f"- {note}" for note in told.notes]
+    lines += [f"- {note}" for note in shown.notes]
     return "\n".join(lines).rstrip().replace("*", "\\*") + "\n"
 
 
 def as_latex(table: Table) -> str:
-    """For the booktabs package."""
-    told = table.told()
-    kinds = "".join("l" if column.form == "text" else "r" for column in told.columns)
-    rows = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in lines_of(told)]
-    head = " & ".join(_latex(column.title) for column in told.columns) + r" \\"
-    below = [rf"\par\smallskip\footnotesize {_latex(line)}" for line in (*told.above, *told.notes)]
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(told.title)}}}", rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head]
-    return "\n".join([*lines, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", *below, r"\end{table}", ""])
+    """Return a LaTeX table for the booktabs package."""
+    shown = table.for_readers()
+    letters = "".join("l" if column.form == "text" else "r" for column in shown.columns)
+    below = [
+        rf"\par\smallskip\footnotesize {_latex(line)}" for line in (*shown.above, *shown.notes)
+    ]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(shown.title)}}}",
+        rf"\begin{{tabular}}{{{letters}}}",
+        r"\toprule",
+        _latex_row([column.title for column in shown.columns]),
+        r"\midrule",
+        *map(_latex_row, lines_of(shown)),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *below,
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(texts: list[str]) -> str:
+    return " & ".join(map(_latex, texts)) + r" \\"
 
 
 def _latex(text: str) -> str:
@@ -103,41 +84,99 @@ def _latex(text: str) -> str:
 
 
 def as_html(table: Table) -> str:
-    """One <table>; data-value holds what a column is sorted by."""
-    told = table.told()
-    head = "".join(f'<th scope="col" class="{column.form}">{escape(column.title)}</th>' for column in told.columns)
-    rows = ["".join(_html(Table.entry(row, column), column) for column in told.columns) for row in told.rows]
-    above = "".join(f'<p class="above">{escape(line)}</p>\n' for line in told.above)
-    notes = "".join(f'<p class="note">{escape(line)}</p>\n' for line in told.notes)
+    """Return one <table> with the lines above it and its notes; data-value holds what a column is
+    sorted by.
+    """
+    shown = table.for_readers()
+    above = "".join(f'<p class="above">{escape(line)}</p>\n' for line in shown.above)
+    notes = "".join(f'<p class="note">{escape(line)}</p>\n' for line in shown.notes)
+    rows = (
+        "".join(_html(Table.content(row, column), column) for column in shown.columns)
+        for row in shown.rows
+    )
     body = "".join(f"<tr>{row}</tr>\n" for row in rows)
-    caption = f"<caption>{escape(told.title)}</caption>"
-    return f'{above}<table id="{escape(table.name)}">{caption}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n{notes}'
+    caption = f"<caption>{escape(shown.title)}</caption>"
+    return (
+        f'{above}<div class="scroll"><table class="{escape(table.name)}">{caption}\n'
+        f"<thead>{_html_head(shown.columns)}</thead>\n"
+        f"<tbody>\n{body}</tbody></table></div>\n{notes}"
+    )
 
 
-def _html(entry: Entry, column: Column) -> str:
-    value = entry.value if isinstance(entry, Cell) else entry
-    key = "" if value is None else f' data-value="{escape(str(value))}"'
-    title = f' title="{escape(entry.doubt or entry.rule)}"' if isinstance(entry, Cell) and (entry.doubt or entry.rule) else ""
-    return f'<td class="{column.form}"{key}{title}>{escape(written(entry, column))}</td>'
+def _html_head(columns: tuple[Column, ...]) -> str:
+    """Return a row of heads, below a row of the headings that neighbouring columns share."""
+    grouped = any(column.group[0] for column in columns)
+    heads = "".join(
+        f'<th scope="col" class="{_classes(column, title)}">{escape(title)}</th>'
+        for column in columns
+        for title in [column.short if grouped and column.short else column.title]
+    )
+    if not grouped:
+        return f"<tr>{heads}</tr>"
+    groups = ""
+    for (title, rule), each in groupby(columns, key=lambda column: column.group):
+        peeks = ' class="peeks"' if "*" in title else ""
+        small = f" <small>{escape(rule)}</small>" if rule else ""
+        groups += (
+            f'<th scope="colgroup" colspan="{len(list(each))}"{peeks}>{escape(title)}{small}</th>'
+        )
+    return f'<tr class="groups">{groups}</tr>\n<tr>{heads}</tr>'
+
+
+def _classes(column: Column, title: str) -> str:
+    return f"{column.form} peeks" if "*" in title else column.form
+
+
+def _html(content: Content, column: Column) -> str:
+    tag, attributes = ("th", ' scope="row"') if column.name == "loss" else ("td", "")
+    attributes += f' class="{column.form}"'
+    text = escape(column.text(content, to="–" if column.form == "count" else ", "))
+    if column.form != "text":
+        text = text.replace("-", "−")
+    if content in (None, ""):
+        text = f'<span class="none">{NOTHING}</span>'
+    elif isinstance(content, Measurement):
+        title = content.doubt or content.rule
+        attributes += f' data-value="{content.value}"' + (f' title="{escape(title)}"' * bool(title))
+        number, _, ends = text.partition(" ")
+        text = f"{number} <small>{ends}</small>" if ends else number
+        text = f'<span class="{"peeks" if content.peeks else "honest"}">{text}</span>'
+    elif not isinstance(content, str):
+        attributes += f' data-value="{content}"'
+    return f"<{tag}{attributes}>{text}</{tag}>"
 
 
 def plain(table: Table) -> dict[str, Any]:
-    """Lists, dicts, strings and numbers; shares from 0 to 1."""
-    columns = [{"name": column.name, "head": column.title, "form": column.form} for column in table.columns]
-    rows = [{column.name: _plain(Table.entry(row, column)) for column in table.columns} for row in table.rows]
-    return {"table": table.name, "title": table.title, "columns": columns, "rows": rows, "above": [*table.above], "notes": [*table.notes]}
+    """Return lists, dicts, strings and numbers; shares run from 0 to 1."""
+    columns = [
+        {"name": column.name, "head": column.title, "form": column.form} for column in table.columns
+    ]
+    rows = [
+        {column.name: _plain(Table.content(row, column)) for column in table.columns}
+        for row in table.rows
+    ]
+    return {
+        "table": table.name,
+        "title": table.title,
+        "columns": columns,
+        "rows": rows,
+        "above": [*table.above],
+        "notes": [*table.notes],
+    }
 
 
-def _plain(entry: Entry) -> Any:
-    """A lone number where nothing travels with it."""
-    if not isinstance(entry, Cell):
-        return entry
-    usual = {each.name: each.default for each in fields(entry)}  # value, and an end of exactly 0, are never usual
-    parts = {key: value for key, value in vars(entry).items() if value != usual[key]}
-    return entry.value if len(parts) == 1 else parts
+def _plain(content: Content) -> Any:
+    """Return a lone number where nothing travels with it."""
+    if not isinstance(content, Measurement):
+        return content
+    # The value and an end of exactly 0 never equal their defaults.
+    usual = {each.name: each.default for each in fields(content)}
+    parts = {key: value for key, value in vars(content).items() if value != usual[key]}
+    return content.value if len(parts) == 1 else parts
 
 
 def as_json(table: Table) -> str:
+    """Return the table as JSON."""
     return json.dumps(plain(table), indent=1, allow_nan=False) + "\n"
 
 

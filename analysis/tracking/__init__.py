@@ -1,21 +1,31 @@
-"""MLflow: rows written in the background, and read back as frames."""
+"""Export a study's record to MLflow, and read the same frames back from any store."""
 
 from analysis.tracking.earlier import Earlier, earlier_trials
-from analysis.tracking.read import read_study
-from analysis.tracking.rows import StudyRows
-from analysis.tracking.store import TrackingError, delete_study, open_store, redact, studies
+from analysis.tracking.read import read_mlflow
+from analysis.tracking.store import TrackingError, open_store, redact
+from analysis.tracking.stored_studies import (
+    delete_study,
+    forget_moved,
+    has_moved,
+    left_running,
+    moved_studies,
+    studies,
+)
 from analysis.tracking.write import Tracker, keep_files
 
 __all__ = [
     "Earlier",
-    "StudyRows",
     "Tracker",
     "TrackingError",
     "delete_study",
     "earlier_trials",
+    "forget_moved",
+    "has_moved",
     "keep_files",
+    "left_running",
+    "moved_studies",
     "open_store",
-    "read_study",
+    "read_mlflow",
     "redact",
     "studies",
 ]

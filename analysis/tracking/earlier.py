@@ -1,4 +1,4 @@
-"""What earlier trials took: the finished trials of all studies in a store, newest first, with the config that each was run with."""
+"""Find earlier trials in an MLflow store: those that finished, newest first, with their config."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.tracking.store import TrackingError, open_store, redact
-from analysis.tracking.write import PARENT
+from analysis.tracking.write import PARENT, one_line
 from trainables.contract import Cell
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-TRIALS, STUDIES = 1000, 5  # at most, the newest
-WHOLE = ("finished", "stopped early")  # outcomes of trials whose every epoch was a whole one
+TRIALS, STUDIES = 1000, 5  # the newest ones, at most this many
+WHOLE = ("finished", "stopped early")  # outcomes of trials whose last epoch is complete
 FOUND = "tags.kind = 'trial' AND attributes.status = 'FINISHED' AND metrics.seconds > 0"
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """One trial: where it stood, and the seconds of its last epoch."""
+    """Hold one trial: its study, its cell, and the seconds of its last epoch."""
 
     study: str
     cell: Cell
@@ -31,18 +31,31 @@ class Earlier:
 
 
 def earlier_trials(uri: str, *, backbones: Collection[str]) -> tuple[list[Earlier], dict[str, str]]:
-    """Trials with one of these backbones, found by one query, and the config of each of their studies as YAML. TrackingError: no store."""
+    """Return trials with one of these backbones, and by study its config as YAML.
+
+    One query finds them all. Raise TrackingError if the store cannot be read.
+    """
     try:
         client = open_store(uri)
-        names = {each.experiment_id: each.name for each in client.search_experiments(max_results=TRIALS)}
-        runs = client.search_runs(list(names), _filter(backbones), max_results=TRIALS, order_by=["attributes.start_time DESC"])
+        names = {
+            each.experiment_id: each.name for each in client.search_experiments(max_results=TRIALS)
+        }
+        runs = client.search_runs(
+            list(names),
+            _filter(backbones),
+            max_results=TRIALS,
+            order_by=["attributes.start_time DESC"],
+        )
     except Exception as error:
-        raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {' '.join(redact(str(error)).split())}") from error
+        raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {one_line(error)}") from error
     found: list[Earlier] = []
     configs: dict[str, str] = {}
     for run in runs:
         study = names[run.info.experiment_id]
-        if run.data.tags.get("backbone") not in backbones or run.data.tags.get("outcome") not in WHOLE:
+        if (
+            run.data.tags.get("backbone") not in backbones
+            or run.data.tags.get("outcome") not in WHOLE
+        ):
             continue
         if study not in configs and len(configs) < STUDIES:
             configs[study] = _config(client, run)
@@ -52,20 +65,28 @@ def earlier_trials(uri: str, *, backbones: Collection[str]) -> tuple[list[Earlie
 
 
 def _filter(backbones: Collection[str]) -> str:
-    """Tags know no list of values, so only one backbone can be asked for."""
+    """Return the query; it names the backbone only if there is one, because tags know no lists."""
     (only, *others) = backbones
     return FOUND if others else f"{FOUND} AND tags.backbone = '{only}'"
 
 
 def _config(client: MlflowClient, run: Run) -> str:
-    """Of the study of this trial, as it stands with the trial's cell; empty: nobody kept it."""
+    """Return the config of this trial's study, as its cell has it; empty if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return Path(client.download_artifacts(run.data.tags[PARENT], "config.yaml", folder)).read_text()
+            return Path(
+                client.download_artifacts(run.data.tags[PARENT], "config.yaml", folder)
+            ).read_text()
         except Exception:
             return ""
 
 
 def _cell(run: Run) -> Cell:
     tags = run.data.tags
-    return Cell(tags["dataset"], tags["backbone"], int(tags["embedding_size"]), tags["loss"], tags["protocol"])
+    return Cell(
+        tags["dataset"],
+        tags["backbone"],
+        int(tags["embedding_size"]),
+        tags["loss"],
+        tags["protocol"],
+    )

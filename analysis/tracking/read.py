@@ -1,105 +1,123 @@
-"""A study read back as frames: trials, curves, test queries, and what each cell was given."""
+"""Read a study's frames back from any MLflow store, by MLflow's public client."""
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from analysis.tracking.raw import RawRun, read_raw
-from analysis.tracking.rows import SPEC, StudyRows, read_spec
+from analysis.record.events import CheckpointAudited, EpochDone, TrialEnded, TrialStarted, decode
+from analysis.record.frames import CURVES, FINAL_CURVES, Fetch, StudyRows, make_rows
+from analysis.record.state import TrialState
 from analysis.tracking.store import TrackingError, local, open_store, redact
-from search_spaces import Value
-from search_spaces.training import TRAINED
+from analysis.tracking.write import ENDED, SPEC, STARTED, one_line
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
-QUERIES = "queries.csv"
-SETTINGS = ("loss.", TRAINED)  # params with these prefixes are the trial's setting; loss. goes without saying
+PAGE = 1000  # runs of one call
+AT_ONCE = 8  # calls to the store
+BEST, AUDIT = "select/best", "audit/"
 
-Fetch = Callable[[str, str], Path | None]
 
-
-def read_study(uri: str, study: str) -> StudyRows:
-    """Everything that tables, figures and the page are made of."""
+def read_mlflow(uri: str, study: str) -> StudyRows:
+    """Return a study's frames from an MLflow store. Raise TrackingError if it cannot be read."""
     try:
         client = open_store(uri)
-        raw = read_raw(client, uri, study)
+        experiment = client.get_experiment_by_name(study)
+        if experiment is None:
+            raise LookupError(f"it has no study '{study}'")
+        runs = list(_runs(client, experiment.experiment_id))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            trials = list(pool.map(lambda run: _trial(client, run), runs))
+        by_trial = {trial.started.trial: run for trial, run in zip(trials, runs, strict=True)}
+        fetch = _fetcher(client, by_trial)
+        return make_rows(
+            study,
+            trials,
+            data={run.data.tags["dataset"]: run.data.tags["data"] for run in runs},
+            shared=lambda started: _shared(fetch, started),
+            fetch=fetch,
+        )
     except Exception as error:
-        raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {' '.join(redact(str(error)).split())}") from error
-    trials = pd.DataFrame([_trial_row(run) for run in raw.runs])
-    if len(trials):
-        trials = trials.sort_values(["start", "trial"], ignore_index=True)
-    fetch = _fetcher(client, raw.runs)
-    return StudyRows(study, trials, raw.curves, _queries(fetch, raw.runs), _specs(fetch, raw.runs), fetch)
+        raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {one_line(error)}") from error
 
 
-def _fetcher(client: MlflowClient, runs: list[RawRun]) -> Fetch:
-    """Files of a local store are read where they are; others are downloaded once, to a folder that goes with this program."""
-    places = {run.run_id: local(run.artifacts) for run in runs}
-    folder: list[tempfile.TemporaryDirectory[str]] = []
+def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
+    """Yield the runs of all trials."""
+    token: str | None = None
+    while token is None or token:
+        page = client.search_runs(
+            [experiment], "tags.kind = 'trial'", max_results=PAGE, page_token=token
+        )
+        yield from page
+        token = page.token or ""
 
-    def fetch(run_id: str, name: str) -> Path | None:
-        if place := places[run_id]:
-            return path if (path := place / name).exists() else None
-        if not folder:
-            folder.append(tempfile.TemporaryDirectory())
-        target = Path(folder[0].name, run_id)
+
+def _trial(client: MlflowClient, run: Run) -> TrialState:
+    """Return a trial as its record has it: from two tags, and the history of its curves."""
+    tags, last = run.data.tags, dict(run.data.metrics)
+    if STARTED not in tags:
+        raise LookupError(f"run {run.info.run_id} was written by Fair Trial 0.5 or earlier")
+    started = decode(tags[STARTED].encode())
+    assert isinstance(started, TrialStarted)
+    trial = TrialState(started, tags.get("git", ""), tags.get("versions", ""))
+    rows: dict[int, dict[str, float]] = {}
+    wanted = CURVES + FINAL_CURVES * (trial.id.phase == "final")
+    for name in [name for name in last if name.startswith(wanted)]:
+        points = client.get_metric_history(run.info.run_id, name)
+        for point in sorted(points, key=lambda point: point.timestamp):
+            rows.setdefault(point.step, {})[name] = point.value
+    audit = {name: last.pop(name) for name in list(last) if name.startswith(AUDIT)}
+    epochs = sorted(rows)
+    rest = {name: value for name, value in last.items() if not name.startswith(wanted)}
+    if rest:  # what has no curve: test scores
+        rows.setdefault(epochs[-1] if epochs else 0, {}).update(rest)
+    trial.rows = [
+        EpochDone(at=0, trial=started.trial, epoch=epoch, score=row.get(BEST, 0.0), metrics=row)
+        for epoch, row in sorted(rows.items())
+    ]
+    if ENDED in tags:
+        ended = decode(tags[ENDED].encode())
+        assert isinstance(ended, TrialEnded)
+        trial.ended = ended
+    if audit:
+        trial.audit = CheckpointAudited(trial=started.trial, metrics=audit)
+    return trial
+
+
+def _fetcher(client: MlflowClient, runs: dict[str, Run]) -> Fetch:
+    """Return a function that finds a file of a trial.
+
+    It reads files of a local store where they are, and downloads others once, into a folder that
+    disappears with this program.
+    """
+    downloads: list[tempfile.TemporaryDirectory[str]] = []
+
+    def fetch(trial: str, name: str) -> Path | None:
+        info = runs[trial].info
+        if folder := local(info.artifact_uri):
+            return path if (path := folder / name).exists() else None
+        if not downloads:
+            downloads.append(tempfile.TemporaryDirectory())
+        target = Path(downloads[0].name, info.run_id)
         if (target / name).exists():
             return target / name
-        if name not in {file.path for file in client.list_artifacts(run_id)}:
+        if name not in {file.path for file in client.list_artifacts(info.run_id)}:
             return None
         target.mkdir(exist_ok=True)
-        return Path(client.download_artifacts(run_id, name, str(target)))
+        return Path(client.download_artifacts(info.run_id, name, str(target)))
 
     return fetch
 
 
-def _queries(fetch: Fetch, runs: list[RawRun]) -> pd.DataFrame:
-    parts = []
-    for run in runs:
-        if run.tags["phase"] == "final" and run.status == "FINISHED":
-            file = fetch(run.run_id, QUERIES)
-            if file is None:
-                raise TrackingError(f"A finished final trial leaves {QUERIES}, but run {run.run_id} has none; its store is not whole.")
-            parts.append(_with_rule(pd.read_csv(file, dtype={"fold": str}), run.tags["rule"]).assign(run_id=run.run_id))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["run_id", "fold", "rule", "class"])
-
-
-def _with_rule(queries: pd.DataFrame, rule: str) -> pd.DataFrame:
-    """Studies from before 0.4 had one model and one rule, and did not say so in every row."""
-    return queries.assign(fold=queries.get("fold", "0"), rule=queries.get("rule", rule))
-
-
-def _specs(fetch: Fetch, runs: list[RawRun]) -> dict[str, dict[str, Any]]:
-    """One spec for each cell: of a final trial of the loss's own number if there is one, else of any."""
-    found: dict[str, dict[str, Any]] = {}
-    order = ("final-", "search-", "published-", "refit-", "published_refit-")
-    for run in sorted(runs, key=lambda run: next((i for i, role in enumerate(order) if run.tags["trial"].startswith(role)), len(order))):
-        if run.tags["cell"] not in found and (file := fetch(run.run_id, SPEC)):
-            found[run.tags["cell"]] = read_spec(file)
+def _shared(fetch: Fetch, started: TrialStarted) -> Mapping[str, Any]:
+    file = fetch(started.trial, SPEC)
+    if file is None:
+        raise LookupError(f"the run of {started.trial} has no {SPEC}; its store is not whole")
+    found: dict[str, Any] = json.loads(file.read_text())
     return found
-
-
-def _trial_row(run: RawRun) -> dict[str, Any]:
-    tags = {k: v for k, v in run.tags.items() if not k.startswith("mlflow.")}
-    info = {"run_id": run.run_id, "status": run.status, "start": run.start, "end": run.end}
-    setting = {k.removeprefix(SETTINGS[0]): _value(v) for k, v in run.params.items() if k.startswith(SETTINGS)}
-    row = {**tags, **info, "setting": setting, **run.metrics}
-    row |= {"seed": int(tags["seed"]), "peeks": tags["peeks"] == "True", "embedding_size": int(tags["embedding_size"])}
-    row |= {"tuned": tags["tuned"] == "True"} if "tuned" in tags else {}
-    return row | {"role": tags["trial"].partition("-")[0], "folds": int(tags.get("folds", 1))}
-
-
-def _value(text: str) -> Value:
-    """A param as it was before MLflow made it a text."""
-    if text in ("True", "False"):
-        return text == "True"
-    try:
-        return float(text)
-    except ValueError:
-        return text

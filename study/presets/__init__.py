@@ -1,4 +1,4 @@
-"""Presets: one function per experiment, each returning the values of a study."""
+"""List the presets: one function per experiment, each returning the values of a study."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,12 +1,20 @@
-"""The preset that runs on a laptop."""
+"""Define quickstart, the preset that runs on a laptop."""
 
 from typing import Any
 
-from search_spaces.training import EMBEDDING_SIZE, IMAGES_PER_CLASS, SKETCHES_BATCH, SKETCHES_LEARNING_RATE, WEIGHT_DECAY
+from search_spaces.training import (
+    EMBEDDING_SIZE,
+    IMAGES_PER_CLASS,
+    SKETCHES_BATCH,
+    SKETCHES_LEARNING_RATE,
+    WEIGHT_DECAY,
+)
 
 
 def quickstart() -> dict[str, Any]:
-    """Default setup against validation setup for four losses, on drawings that ship with Fair Trial; minutes on a laptop."""
+    """Compare the default setup with the validation setup for four losses, on drawings that ship
+    with Fair Trial; minutes on a laptop.
+    """
     return {
         "name": "quickstart",
         "dataset": ["sketches"],
@@ -16,10 +24,9 @@ def quickstart() -> dict[str, Any]:
         "protocols": ["default", "fixed_validation"],
         "val_fraction": 0.1,
         "strategy": "hyperopt",
+        "searches": 3,
         "search_trials": 8,
-        "grace": 2,
         "reduction": 2,
-        "reproductions": 3,
         "epochs": 8,
         "batch_size": SKETCHES_BATCH,
         "images_per_class": IMAGES_PER_CLASS,

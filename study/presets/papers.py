@@ -1,4 +1,4 @@
-"""The presets of the other sources: the reality check, the triplet report and the generalisation paper."""
+"""Define the presets of the reality check, the triplet report and the generalisation paper."""
 
 from typing import Any
 
@@ -24,10 +24,12 @@ from search_spaces.experiments import (
 
 
 def reality_check() -> dict[str, Any]:
-    """A Metric Learning Reality Check: 14 losses, each searched in four folds and then trained ten times, beside the pretrained network.
+    """Repeat A Metric Learning Reality Check: search 14 losses in four folds and train each ten
+    times, beside the pretrained network.
 
-    The pretrained row is the baseline `pca`. The paper does not say how its pretrained network comes to 128 dimensions: a PCA of the pooled
-    features, fitted on all train classes, centred and not whitened, is our choice.
+    The pretrained row is the baseline `pca`. The paper does not say how its pretrained network
+    comes to 128 dimensions: a PCA of the pooled features, fitted on all train classes, centred and
+    not whitened, is our choice.
     """
     return {
         "name": "reality_check",
@@ -38,12 +40,19 @@ def reality_check() -> dict[str, Any]:
         "fold_order": "consecutive",
         "strategy": "hyperopt",
         "search_trials": REALITY_SEARCH_TRIALS,
+        "searches": 1,  # as the paper: one search, then reproductions with other seeds
+        "finalist_splits": 0,
         "reproductions": REALITY_REPRODUCTIONS,
         "baselines": ["pixels", "pca"],
         **REALITY_TRAINING,
-        "where": [{"loss": [name for name in REALITY_LOSSES if _classifies(name)], **REALITY_CLASSIFICATION}],
+        "where": [
+            {
+                "loss": [name for name in REALITY_LOSSES if _classifies(name)],
+                **REALITY_CLASSIFICATION,
+            }
+        ],
         "epochs": REALITY_EPOCHS,
-        # Our choice: early stopping in the place of its patience.
+        # Our choice: early stopping in place of its patience.
         "grace": 25,
         "reduction": 2,
         "metrics": ["recall_at_1", "r_precision", "map_at_r"],  # its P@1 is recall_at_1
@@ -52,14 +61,16 @@ def reality_check() -> dict[str, Any]:
 
 
 def _classifies(loss: str) -> bool:
-    """The paper's second kind, with weights for every class."""
+    """Return whether the loss has weights for every class: the paper's second kind."""
     return LOSSES[loss].kind in ("proxy", "classification")
 
 
 def triplet_report() -> dict[str, Any]:
-    """The triplet report's ten runs on CUB: experiments 1 to 6 with ResNet18, 1 to 4 with ResNet34, scored at the last epoch, too.
+    """Repeat the triplet report's ten runs on CUB: experiments 1 to 6 with ResNet18, 1 to 4 with
+    ResNet34, scored at the last epoch, too.
 
-    Margin, norm, embedding size, crop and which classes test are our choice: the report prints none of them.
+    Margin, norm, embedding size, crop and which classes test are our choice: the report prints none
+    of them.
     """
     loss = "triplet_p_norm"
     return {
@@ -68,7 +79,9 @@ def triplet_report() -> dict[str, Any]:
         "backbone": ["resnet18", "resnet34"],
         "embedding_size": [TRIPLET_SIZE],
         "losses": [f"{loss}@{number}" for number in TRIPLET_EXPERIMENTS],
-        "leave_out": [{"backbone": "resnet34", "loss": [f"{loss}@{number}" for number in TRIPLET_EXTENDED]}],
+        "leave_out": [
+            {"backbone": "resnet34", "loss": [f"{loss}@{number}" for number in TRIPLET_EXTENDED]}
+        ],
         "where": [
             {
                 "loss": f"{loss}@{number}",
@@ -86,7 +99,8 @@ def triplet_report() -> dict[str, Any]:
         "protocols": ["default"],
         "last_too": True,  # it has no validation set and stops after its epochs
         "strategy": "fixed",
-        "reproductions": 1,
+        "searches": 1,
+        "select_metric": "recall_at_1",
         "optimizer": "adam",
         "weights": "imagenet",
         "pooling": "gap",
@@ -105,11 +119,14 @@ def triplet_report() -> dict[str, Any]:
 
 
 def generalization() -> dict[str, Any]:
-    """Visualising how embeddings generalise: four ways to pick triplets, scored by the embedding (FC) and by the features below (GAP).
+    """Repeat Visualising how embeddings generalise: pick triplets in four ways, and score the
+    embedding (FC) and the features below (GAP).
 
-    Test recall is that of the final trials; train recall comes from the embeddings of all images, which every run keeps. Learning rate,
-    schedule, epochs and images per class are our choice: the paper prints none. So is the middle square of an image, its shorter side at
-    256 pixels: the paper re-sizes training images to 256 by 256, whatever their shape, and says nothing of test images.
+    Test recall is that of the final trials; train recall comes from the embeddings of all images,
+    which every run keeps. Learning rate, schedule, epochs and images per class are our choice: the
+    paper prints none. So is the middle square of an image, its shorter side at 256 pixels: the
+    paper re-sizes training images to 256 by 256, whatever their shape, and says nothing of test
+    images.
     """
     return {
         "name": "generalization",
@@ -117,7 +134,8 @@ def generalization() -> dict[str, Any]:
         "losses": list(GENERALIZATION_LOSSES),
         "protocols": ["default"],
         "strategy": "fixed",
-        "reproductions": 1,
+        "searches": 1,
+        "select_metric": "recall_at_1",
         **GENERALIZATION_TRAINING,
         **GENERALIZATION_OURS,
         "metrics": ["recall_at_1", "map_at_r", "pooled_recall_at_1", "pooled_map_at_r"],

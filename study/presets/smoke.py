@@ -1,20 +1,21 @@
-"""What --smoke makes of a study: every part of the road on small drawings, in a minute or two."""
+"""Shrink a study to small drawings for --smoke, so that all of it runs in a minute or two."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from search_spaces import untagged
 
-FEW = 8  # cells, up to which a smoke study has two reproductions of each
+FEW = 8  # a smoke study with at most so many cells may run each twice
 
-# In place of a study's own values. The tiny network learns nothing here; it only has to pass everywhere.
+# These replace a study's own values. The tiny network learns nothing; it only has to run.
 SMOKE: dict[str, Any] = {
     "dataset": ["sketches"],
     "data_root": None,
     "train_classes": [],
     "test_classes": [],
     "exclude": [],
-    "max_classes": 40,  # shares of 0.3 to 0.05 still hold out different numbers of them, two at least
+    # shares of 0.3 to 0.05 still hold out different numbers of them, two at least
+    "max_classes": 40,
     "split_file": None,
     "where": [],
     "leave_out": [],
@@ -24,11 +25,12 @@ SMOKE: dict[str, Any] = {
     "image_size": None,
     "embedding_size": [16],
     "folds": 2,
+    "searches": 2,
     "search_trials": 2,
     "search_epochs": None,
     "grace": 1,
     "reduction": 2,
-    "reproductions": 2,
+    "reproductions": 1,
     "epochs": 2,
     "warm_up": 0,
     "steps_per_epoch": 2,
@@ -38,24 +40,38 @@ SMOKE: dict[str, Any] = {
 
 
 def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
-    """SMOKE, and what of a study's own axes is left: all losses and protocols, k_fold with two folds, each once.
+    """Return SMOKE with the study's own losses and protocols, each once and k_fold with two folds.
 
-    Grids keep both ends. A tag that has settings of its own stays; the others told apart only what is gone.
+    Grids keep both ends. A tag that has its own settings stays; the others differed only in values
+    that are gone.
     """
     named = values.get("settings") or {}
-    losses = [loss if loss in named else untagged(str(loss)) for loss in _several(values.get("losses", ()))]
+    losses = [
+        loss if loss in named else untagged(str(loss))
+        for loss in _several(values.get("losses", ()))
+    ]
     folds = f"k_fold:{SMOKE['folds']}"
-    protocols = [folds if str(name).partition(":")[0] == "k_fold" else name for name in _several(values.get("protocols", ()))]
+    protocols = [
+        folds if str(name).partition(":")[0] == "k_fold" else name
+        for name in _several(values.get("protocols", ()))
+    ]
     axes = {"losses": list(dict.fromkeys(losses)), "protocols": list(dict.fromkeys(protocols))}
     few = len(axes["losses"]) * len(axes["protocols"]) <= FEW
-    own = values.get("reproductions")
-    reproductions = min(SMOKE["reproductions"] if few else 1, own if isinstance(own, int) else SMOKE["reproductions"])
-    changed = {key: names for key, names in axes.items() if names and names != _several(values[key])}
-    return SMOKE | changed | {"reproductions": reproductions, "grid_levels": 2}
+    repeats = {key: _at_most(values, key, few=few) for key in ("searches", "reproductions")}
+    changed = {
+        key: names for key, names in axes.items() if names and names != _several(values[key])
+    }
+    return SMOKE | changed | repeats | {"grid_levels": 2}
+
+
+def _at_most(values: Mapping[str, Any], key: str, *, few: bool) -> int:
+    """Return the study's own number, but at most two, and one if it has many cells."""
+    own = values.get(key, SMOKE[key])
+    return min(2 if few else 1, own if isinstance(own, int) else 2)
 
 
 def _several(value: Any) -> list[Any]:
-    """As the keys read it; what is neither is refused there."""
+    """Return a list as the keys read it; they refuse anything else."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return list(value) if isinstance(value, (list, tuple)) else [value]

@@ -1,4 +1,4 @@
-"""The presets of the thesis: its tables, and the experiments that it left to others."""
+"""Define the presets of the thesis: its tables, and the experiments that it left to others."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -25,7 +25,9 @@ from search_spaces.experiments import (
 
 
 def thesis_default() -> dict[str, Any]:
-    """Tables 6 to 10: ten losses, three networks, four sizes and three datasets under the default setup, one run each."""
+    """Repeat tables 6 to 10: ten losses, three networks, four sizes and three datasets under the
+    default setup, one run each.
+    """
     return {
         **_thesis("thesis_default", THESIS_DATASETS, THESIS_BACKBONES, THESIS_LOSSES),
         "embedding_size": list(THESIS_SIZES),
@@ -35,7 +37,9 @@ def thesis_default() -> dict[str, Any]:
 
 
 def thesis_split_ratio() -> dict[str, Any]:
-    """Table 14: how many of the train classes to hold out, 30, 20, 10 or 5 in 100. Here it is asked, never chosen by the test classes."""
+    """Repeat table 14: hold out 30, 20, 10 or 5 in 100 of the train classes. The study compares
+    these ratios; it never chooses one by the test classes.
+    """
     return {
         **_section_5("thesis_split_ratio", [THESIS_RATIO_LOSS]),
         "protocols": [f"fixed_validation:{ratio:g}" for ratio in THESIS_RATIOS],
@@ -43,15 +47,21 @@ def thesis_split_ratio() -> dict[str, Any]:
 
 
 def thesis_cross_validation() -> dict[str, Any]:
-    """Tables 12 and 13: ten folds, the three best losses, published settings."""
-    return {**_section_5("thesis_cross_validation", THESIS_TOP), "protocols": [f"k_fold:{THESIS_FOLDS}"], "fold_order": "shuffled"}
+    """Repeat tables 12 and 13: ten folds, the three best losses, published settings."""
+    return {
+        **_section_5("thesis_cross_validation", THESIS_TOP),
+        "protocols": [f"k_fold:{THESIS_FOLDS}"],
+        "fold_order": "shuffled",
+    }
 
 
 def thesis_fixed_validation() -> dict[str, Any]:
-    """Tables 15 and 16: the three best losses swept one parameter after the other on held-out classes, beside the default setup.
+    """Repeat tables 15 and 16: sweep the three best losses one parameter after the other on
+    held-out classes, beside the default setup.
 
-    What table 15 lists is swept, in its order, and nothing else. Its gamma of soft_triple, 10 to 100 by 10, multiplies similarities; ours
-    divides them, as in the paper: the sweep goes over 1/10, 1/20, ..., 1/100, which are the same losses.
+    The sweep covers what table 15 lists, in its order, and nothing else. Its gamma of soft_triple,
+    10 to 100 by 10, multiplies similarities; ours divides them, as in the paper: the sweep goes
+    over 1/10, 1/20, ..., 1/100, which are the same losses.
     """
     return {
         **_section_5("thesis_fixed_validation", THESIS_TOP),
@@ -65,7 +75,8 @@ def thesis_fixed_validation() -> dict[str, Any]:
 
 
 def fixed_validation_all() -> dict[str, Any]:
-    """The thesis's future work: every loss searched on held-out classes, beside the default setup.
+    """Run the thesis's future work: search every loss on held-out classes, beside the default
+    setup.
 
     Trials, epochs and seeds are our choice; each loss starts at its paper's values.
     """
@@ -75,31 +86,39 @@ def fixed_validation_all() -> dict[str, Any]:
         "protocols": ["default", "fixed_validation"],
         "val_fraction": THESIS_RATIO,
         "strategy": "hyperopt",
+        "searches": 5,
+        "finalist_splits": 2,
         "search_trials": REALITY_SEARCH_TRIALS,  # as many as the reality check has
         "search_epochs": THESIS_SEARCH_EPOCHS,
-        "grace": 5,
         "reduction": 2,
-        "reproductions": 3,
+        "select_metric": "map_at_r",
     }
 
 
 def thesis_own_loss() -> dict[str, Any]:
-    """Tables 17 to 19: the thesis's own loss against the ten others on three datasets."""
+    """Repeat tables 17 to 19: the thesis's own loss against the ten others on three datasets."""
     return {
-        **_thesis("thesis_own_loss", THESIS_DATASETS, ["bn_inception"], [*THESIS_LOSSES, THESIS_OWN]),
+        **_thesis(
+            "thesis_own_loss", THESIS_DATASETS, ["bn_inception"], [*THESIS_LOSSES, THESIS_OWN]
+        ),
         "embedding_size": [512],
         "protocols": ["default"],
     }
 
 
 def _section_5(name: str, losses: Sequence[str]) -> dict[str, Any]:
-    """CUB with BNInception and 512 dimensions."""
+    """Return the values of section 5: CUB with BNInception and 512 dimensions."""
     return {**_thesis(name, ["cub200"], ["bn_inception"], losses), "embedding_size": [512]}
 
 
-def _thesis(name: str, datasets: Sequence[str], backbones: Sequence[str], losses: Sequence[str]) -> dict[str, Any]:
-    """What all its experiments share; table 3 where it differs between them. One run each, as the thesis has it."""
-    places = list(product(datasets, backbones))
+def _thesis(
+    name: str, datasets: Sequence[str], backbones: Sequence[str], losses: Sequence[str]
+) -> dict[str, Any]:
+    """Return the values that all experiments of the thesis share, with the schedules of table 3.
+
+    Each experiment runs once, as in the thesis.
+    """
+    pairs = list(product(datasets, backbones))
     return {
         "name": name,
         "dataset": list(datasets),
@@ -107,13 +126,18 @@ def _thesis(name: str, datasets: Sequence[str], backbones: Sequence[str], losses
         "losses": list(losses),
         "settings": thesis_settings(losses),
         **THESIS_TRAINING,
-        **THESIS_SCHEDULES[places[0]],
-        "where": [{"dataset": place[0], "backbone": place[1], **THESIS_SCHEDULES[place]} for place in places[1:]],
+        **THESIS_SCHEDULES[pairs[0]],
+        "where": [
+            {"dataset": pair[0], "backbone": pair[1], **THESIS_SCHEDULES[pair]}
+            for pair in pairs[1:]
+        ],
         "strategy": "fixed",
-        "reproductions": 1,
+        "searches": 1,
+        "finalist_splits": 0,
         "metrics": ["recalls", "map_at_r"],
         "select_metric": "recall_at_1",
-        # Our choice: the text has "256 resize, 227 or 224 crop" and calls for what papers really do, a random resized crop and flips.
+        # Our choice: the text has "256 resize, 227 or 224 crop" and calls for what papers really
+        # do, a random resized crop and flips.
         "cache_size": 256,
         "crop": "resized",
         "flip": True,

@@ -1,4 +1,4 @@
-"""The future work of the thesis: HyperOpt on held-out classes for all losses."""
+"""Run the future work of the thesis: HyperOpt on held-out classes for all losses."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""Four ways to pick triplets, from the embedding and from the features below it."""
+"""Pick triplets in four ways, and score the embedding and the features below it."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""Four losses on drawings, default setup against validation setup, on a laptop."""
+"""Compare the default setup with the validation setup for four losses on drawings, on a laptop."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""The reality check of Musgrave et al.: 14 losses, four folds, 50 trials, ten reproductions, three datasets."""
+"""Repeat the reality check of Musgrave et al.: 14 losses, four folds, 50 trials, ten runs each."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""Thesis tables 12 and 13: ten folds, the top three losses."""
+"""Repeat thesis tables 12 and 13: ten folds, the top three losses."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""Thesis tables 6 to 10: ten losses on three networks, four sizes and three datasets, as papers do it."""
+"""Repeat thesis tables 6 to 10: ten losses on three networks, four sizes and three datasets."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""Thesis tables 15 and 16: its sweep on held-out classes, beside the default setup."""
+"""Repeat thesis tables 15 and 16: the sweep on held-out classes, beside the default setup."""
 
 from study.scripts import run
 

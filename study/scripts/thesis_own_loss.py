@@ -1,4 +1,4 @@
-"""Thesis tables 17 to 19: its own loss against ten others."""
+"""Repeat thesis tables 17 to 19: the thesis's own loss against ten others."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""Thesis table 14: how many classes to hold out."""
+"""Repeat thesis table 14: how many classes to hold out."""
 
 from study.scripts import run
 

@@ -1,4 +1,4 @@
-"""The triplet report: its ten runs with ResNet-18 and ResNet-34."""
+"""Repeat the triplet report: its ten runs with ResNet-18 and ResNet-34."""
 
 from study.scripts import run
 

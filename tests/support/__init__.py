@@ -1,1 +1,5 @@
-"""What tests share: made studies, slow derivations, drivers to kill, invariants to hold. No test lives here."""
+"""Helpers that tests share: synthetic studies, slow derivations, drivers to kill, invariants."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]  # of the repository

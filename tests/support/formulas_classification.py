@@ -1,4 +1,4 @@
-"""The losses that classify as their papers print them, in plain loops."""
+"""Compute the losses that classify from their printed formulas, in plain loops."""
 
 import math
 from collections.abc import Callable
@@ -19,33 +19,46 @@ def softmax(x: Vectors, y: list[int], weights: Vectors, *, weights_lr: float) ->
     return cross_entropy([[dot(w, v) for w in weights] for v in x], y)
 
 
-def normalized_softmax(x: Vectors, y: list[int], weights: Vectors, *, temperature: float, weights_lr: float) -> float:
+def normalized_softmax(
+    x: Vectors, y: list[int], weights: Vectors, *, temperature: float, weights_lr: float
+) -> float:
     return cross_entropy([[cosine(w, v) / temperature for w in columns(weights)] for v in x], y)
 
 
-def arcface(x: Vectors, y: list[int], weights: Vectors, *, margin: float, scale: float, weights_lr: float) -> float:
-    """2.29, the margin in degrees; where angle + margin passes 180 degrees, the released code's continuation."""
+def arcface(
+    x: Vectors, y: list[int], weights: Vectors, *, margin: float, scale: float, weights_lr: float
+) -> float:
+    """2.29, the margin in degrees; beyond 180 degrees as the released code continues it."""
     wider = math.radians(margin)
     logits = []
     for v, label in zip(x, y, strict=True):
         row = [scale * cosine(w, v) for w in columns(weights)]
         own = cosine(columns(weights)[label], v)
         angle = angle_between(columns(weights)[label], v)
-        row[label] = scale * (math.cos(angle + wider) if angle + wider <= math.pi else own - wider * math.sin(wider))
+        row[label] = scale * (
+            math.cos(angle + wider) if angle + wider <= math.pi else own - wider * math.sin(wider)
+        )
         logits.append(row)
     return cross_entropy(logits, y)
 
 
-def cosface(x: Vectors, y: list[int], weights: Vectors, *, margin: float, scale: float, weights_lr: float) -> float:
+def cosface(
+    x: Vectors, y: list[int], weights: Vectors, *, margin: float, scale: float, weights_lr: float
+) -> float:
     logits = [
-        [scale * (cosine(w, v) - (margin if c == label else 0)) for c, w in enumerate(columns(weights))]
+        [
+            scale * (cosine(w, v) - (margin if c == label else 0))
+            for c, w in enumerate(columns(weights))
+        ]
         for v, label in zip(x, y, strict=True)
     ]
     return cross_entropy(logits, y)
 
 
-def sphereface(x: Vectors, y: list[int], weights: Vectors, *, margin: float, weights_lr: float) -> float:
-    """Liu et al., equation 7: psi(angle) = (-1)^k cos(m angle) - 2k for angles from k pi / m to (k + 1) pi / m."""
+def sphereface(
+    x: Vectors, y: list[int], weights: Vectors, *, margin: float, weights_lr: float
+) -> float:
+    """Liu et al., equation 7: psi(angle) = (-1)^k cos(m angle) - 2k, k = floor(m angle / pi)."""
     m = int(margin)
     logits = []
     for v, label in zip(x, y, strict=True):

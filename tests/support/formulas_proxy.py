@@ -1,4 +1,4 @@
-"""The losses over learned proxies as their papers print them, in plain loops."""
+"""Compute the losses over learned proxies from their printed formulas, in plain loops."""
 
 import math
 from collections.abc import Callable
@@ -20,12 +20,12 @@ def cosine(a: list[float], b: list[float]) -> float:
 
 
 def columns(weights: Vectors) -> Vectors:
-    """The library keeps some weights as size x classes."""
+    """Return the transpose: the library keeps some weights as size x classes."""
     return [list(column) for column in zip(*weights, strict=True)]
 
 
 def log_sum(exponents: list[float]) -> float:
-    """log of the sum of exp, about the largest, so that no exponential overflows."""
+    """Return log of the sum of exp without overflow."""
     top = max(exponents)
     return top + math.log(sum(math.exp(e - top) for e in exponents))
 
@@ -35,28 +35,43 @@ def mean(values: list[float]) -> float:
 
 
 def proxy_nca(x: Vectors, y: list[int], proxies: Vectors, *, weights_lr: float) -> float:
-    """2.27 with squared distances: -log of exp(-d(x, w_y)) by the sum of exp(-d(x, w)) over every other proxy."""
+    """2.27 with squared distances: -log(exp(-d(x, w_y)) / sum of exp(-d(x, w)) over other w)."""
     total = 0.0
     for v, label in zip(x, y, strict=True):
-        squared = [sum((a - b) ** 2 for a, b in zip(unit(v), unit(w), strict=True)) for w in proxies]
+        squared = [
+            sum((a - b) ** 2 for a, b in zip(unit(v), unit(w), strict=True)) for w in proxies
+        ]
         denominator = sum(math.exp(-d) for c, d in enumerate(squared) if c != label)
         total -= math.log(math.exp(-squared[label]) / denominator)
     return total / len(x)
 
 
-def proxy_nca_pml(x: Vectors, y: list[int], proxies: Vectors, *, softmax_scale: float, weights_lr: float) -> float:
+def proxy_nca_pml(
+    x: Vectors, y: list[int], proxies: Vectors, *, softmax_scale: float, weights_lr: float
+) -> float:
     """The same with the own proxy in the denominator, and a scale."""
     total = 0.0
     for v, label in zip(x, y, strict=True):
-        squared = [sum((a - b) ** 2 for a, b in zip(unit(v), unit(w), strict=True)) for w in proxies]
+        squared = [
+            sum((a - b) ** 2 for a, b in zip(unit(v), unit(w), strict=True)) for w in proxies
+        ]
         total += softmax_scale * squared[label] + log_sum([-softmax_scale * d for d in squared])
     return total / len(x)
 
 
 def soft_triple(
-    x: Vectors, y: list[int], weights: Vectors, *, margin: float, alpha: float, gamma: float, tau: float, centers: float, weights_lr: float
+    x: Vectors,
+    y: list[int],
+    weights: Vectors,
+    *,
+    margin: float,
+    alpha: float,
+    gamma: float,
+    tau: float,
+    centers: float,
+    weights_lr: float,
 ) -> float:
-    """Qian et al., equations 7 to 9: a class is as similar as its centres, weighted by softmax(similarity / gamma)."""
+    """Qian et al., equations 7 to 9: a class's centres count by softmax(similarity / gamma)."""
     k = int(centers)
     flat = columns(weights)
     classes = [flat[start : start + k] for start in range(0, len(flat), k)]
@@ -66,7 +81,13 @@ def soft_triple(
         for c, own in enumerate(classes):
             similar = [cosine(v, w) for w in own]
             weight = [math.exp(s / gamma - log_sum([t / gamma for t in similar])) for s in similar]
-            logits.append(alpha * (sum(p * s for p, s in zip(weight, similar, strict=True)) - (margin if c == label else 0)))
+            logits.append(
+                alpha
+                * (
+                    sum(p * s for p, s in zip(weight, similar, strict=True))
+                    - (margin if c == label else 0)
+                )
+            )
         total += log_sum(logits) - logits[label]
     apart = 0.0
     for own in classes:
@@ -77,34 +98,46 @@ def soft_triple(
 
 
 def pull(x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float) -> float:
-    """What 2.31, 6.1 and 6.2 share: over the proxies with an image in the batch."""
+    """Return the pull of 2.31, 6.1 and 6.2: over the proxies with an image in the batch."""
     values = []
     for c, w in enumerate(proxies):
-        exponents = [-alpha * (cosine(v, w) - margin) for v, label in zip(x, y, strict=True) if label == c]
+        exponents = [
+            -alpha * (cosine(v, w) - margin) for v, label in zip(x, y, strict=True) if label == c
+        ]
         if exponents:
             values.append(log_sum([0.0, *exponents]))
     return mean(values)
 
 
-def proxy_anchor(x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float, weights_lr: float) -> float:
-    """2.31: the pull is the mean over the proxies that have an image in the batch, the push over all proxies."""
+def proxy_anchor(
+    x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float, weights_lr: float
+) -> float:
+    """2.31: the pull is a mean over the proxies with an image in the batch, the push over all."""
     push = []
     for c, w in enumerate(proxies):
-        exponents = [alpha * (cosine(v, w) + margin) for v, label in zip(x, y, strict=True) if label != c]
+        exponents = [
+            alpha * (cosine(v, w) + margin) for v, label in zip(x, y, strict=True) if label != c
+        ]
         push.append(log_sum([0.0, *exponents]))
     return pull(x, y, proxies, margin=margin, alpha=alpha) + mean(push)
 
 
-def thesis_loss_1(x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float, weights_lr: float) -> float:
+def thesis_loss_1(
+    x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float, weights_lr: float
+) -> float:
     """6.1: every proxy is pushed away from every other."""
     push = []
     for c, w in enumerate(proxies):
-        exponents = [alpha * (cosine(w, other) + margin) for o, other in enumerate(proxies) if o != c]
+        exponents = [
+            alpha * (cosine(w, other) + margin) for o, other in enumerate(proxies) if o != c
+        ]
         push.append(log_sum([0.0, *exponents]))
     return pull(x, y, proxies, margin=margin, alpha=alpha) + mean(push)
 
 
-def thesis_loss_2(x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float, weights_lr: float) -> float:
+def thesis_loss_2(
+    x: Vectors, y: list[int], proxies: Vectors, *, margin: float, alpha: float, weights_lr: float
+) -> float:
     """6.2: two proxies are as similar as the sum over the batch of (w'x)(x'w-)."""
     push = []
     for c, w in enumerate(proxies):

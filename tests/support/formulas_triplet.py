@@ -1,17 +1,26 @@
-"""The losses over triplets and the NCA forms, from their printed formulas, in plain Python loops."""
+"""Compute the losses over triplets and the NCA forms from their printed formulas."""
 
 import math
 from collections.abc import Callable
 
-from tests.support.formulas_pair import Vectors, cosine, distance, mean, mean_of_positive, sorts
+from tests.support.formulas_pair import (
+    Vectors,
+    cosine,
+    distance,
+    mean,
+    mean_of_positive,
+    positives_and_negatives,
+)
 
 Triplets = list[tuple[int, int, int]]
 
 
-def nearest(x: Vectors, y: list[int], a: int, apart: Callable[..., float], beyond: float = -math.inf) -> int | None:
-    """The nearest image of another class that is farther away than beyond."""
+def nearest(
+    x: Vectors, y: list[int], a: int, apart: Callable[..., float], beyond: float = -math.inf
+) -> int | None:
+    """Return the nearest image of another class that is farther away than beyond."""
     best, found = math.inf, None
-    for n in sorts(a, y)[1]:
+    for n in positives_and_negatives(a, y)[1]:
         if beyond < apart(x[a], x[n]) < best:
             best, found = apart(x[a], x[n]), n
     return found
@@ -22,27 +31,36 @@ def opposite(a: list[float], b: list[float]) -> float:
 
 
 def semi_hard(x: Vectors, y: list[int]) -> Triplets:
-    """2.20: for every anchor and positive the most similar negative that is less similar than the positive."""
-    pairs = [(a, p) for a in range(len(x)) for p in sorts(a, y)[0]]
+    """2.20: each pair gets the most similar negative that is less similar than its positive."""
+    pairs = [(a, p) for a in range(len(x)) for p in positives_and_negatives(a, y)[0]]
     triplets = [(a, p, nearest(x, y, a, opposite, beyond=opposite(x[a], x[p]))) for a, p in pairs]
     return [(a, p, n) for a, p, n in triplets if n is not None]
 
 
 def all_triplets(y: list[int]) -> Triplets:
-    return [(a, p, n) for a in range(len(y)) for p in sorts(a, y)[0] for n in sorts(a, y)[1]]
+    return [
+        (a, p, n)
+        for a in range(len(y))
+        for p in positives_and_negatives(a, y)[0]
+        for n in positives_and_negatives(a, y)[1]
+    ]
 
 
 def triplet(x: Vectors, y: list[int], _: Vectors, *, margin: float) -> float:
     """2.17: [S_an - S_ap + margin]+, the mean over what is not zero."""
-    return mean_of_positive([cosine(x[a], x[n]) - cosine(x[a], x[p]) + margin for a, p, n in semi_hard(x, y)])
+    return mean_of_positive(
+        [cosine(x[a], x[n]) - cosine(x[a], x[p]) + margin for a, p, n in semi_hard(x, y)]
+    )
 
 
 def triplet_euclidean(x: Vectors, y: list[int], _: Vectors, *, margin: float) -> float:
-    return mean_of_positive([distance(x[a], x[p]) - distance(x[a], x[n]) + margin for a, p, n in all_triplets(y)])
+    return mean_of_positive(
+        [distance(x[a], x[p]) - distance(x[a], x[n]) + margin for a, p, n in all_triplets(y)]
+    )
 
 
-def given(x: Vectors, y: list[int], apart: Callable[..., float], mining: str) -> Triplets:
-    """Rows 0 1 2, 3 4 5, ...; with a rule the pair keeps its place and gets its negative from the whole batch."""
+def batch_triplets(x: Vectors, y: list[int], apart: Callable[..., float], mining: str) -> Triplets:
+    """Return rows 0 1 2, 3 4 5, ...; with mining a pair takes its negative from the whole batch."""
     triplets = []
     for a in range(0, len(x) - 2, 3):
         p, n = a + 1, a + 2
@@ -61,21 +79,29 @@ def given(x: Vectors, y: list[int], apart: Callable[..., float], mining: str) ->
     return triplets
 
 
-def given_hinge(x: Vectors, y: list[int], apart: Callable[..., float], *, margin: float, swap: bool, mining: str) -> float:
-    """[d_ap - d_an + margin]+, the mean over all triplets; with swap the smaller of d_an and d_pn counts."""
+def batch_triplet_hinge(
+    x: Vectors, y: list[int], apart: Callable[..., float], *, margin: float, swap: bool, mining: str
+) -> float:
+    """[d_ap - d_an + margin]+, the mean over all triplets; swap: min(d_an, d_pn) for d_an."""
     each = []
-    for a, p, n in given(x, y, apart, mining):
+    for a, p, n in batch_triplets(x, y, apart, mining):
         far = min(apart(x[a], x[n]), apart(x[p], x[n])) if swap else apart(x[a], x[n])
         each.append(max(0.0, apart(x[a], x[p]) - far + margin))
     return mean(each)
 
 
-def triplet_p_norm(x: Vectors, y: list[int], _: Vectors, *, p: float, margin: float, swap: bool, mining: str) -> float:
-    return given_hinge(x, y, lambda a, b: distance(a, b, p), margin=margin, swap=swap, mining=mining)
+def triplet_p_norm(
+    x: Vectors, y: list[int], _: Vectors, *, p: float, margin: float, swap: bool, mining: str
+) -> float:
+    return batch_triplet_hinge(
+        x, y, lambda a, b: distance(a, b, p), margin=margin, swap=swap, mining=mining
+    )
 
 
-def triplet_distance(x: Vectors, y: list[int], _: Vectors, *, distance: str, margin: float, swap: bool, mining: str) -> float:
-    return given_hinge(x, y, DISTANCES[distance], margin=margin, swap=swap, mining=mining)
+def triplet_distance(
+    x: Vectors, y: list[int], _: Vectors, *, distance: str, margin: float, swap: bool, mining: str
+) -> float:
+    return batch_triplet_hinge(x, y, DISTANCES[distance], margin=margin, swap=swap, mining=mining)
 
 
 DISTANCES: dict[str, Callable[[list[float], list[float]], float]] = {
@@ -86,32 +112,46 @@ DISTANCES: dict[str, Callable[[list[float], list[float]], float]] = {
 
 
 def softmax_of_pairs(x: Vectors, y: list[int], similar: Callable[..., float]) -> float:
-    """The first two images of each class are a pair: -log of its softmax among all positives, the mean over classes."""
+    """Return -log of the softmax of each class's first pair among all positives, the mean."""
     firsts = {c: [i for i in range(len(y)) if y[i] == c][:2] for c in set(y)}
     pairs = [pair for pair in firsts.values() if len(pair) == 2]
-    each = [math.log(sum(math.exp(similar(x[a], x[other]) - similar(x[a], x[p])) for _, other in pairs)) for a, p in pairs]
+    each = [
+        math.log(sum(math.exp(similar(x[a], x[other]) - similar(x[a], x[p])) for _, other in pairs))
+        for a, p in pairs
+    ]
     return mean(each)
 
 
 def n_pair(x: Vectors, y: list[int], _: Vectors, *, l2: float) -> float:
-    """2.22 as the paper has it: raw dot products, one pair per class, and l2 times the mean squared length."""
+    """2.22 as in the paper: raw dot products, a pair per class, and l2 times the squared length."""
     pairs = softmax_of_pairs(x, y, lambda a, b: sum(u * v for u, v in zip(a, b, strict=True)))
     return pairs + l2 * mean([sum(u * u for u in v) for v in x])
 
 
-def against_negatives(x: Vectors, y: list[int], positive: Callable[..., float], negative: Callable[..., float]) -> float:
-    """log(1 + sum over the anchor's negatives of exp(negative - positive)), the mean over equal pairs."""
+def against_negatives(
+    x: Vectors, y: list[int], positive: Callable[..., float], negative: Callable[..., float]
+) -> float:
+    """log(1 + sum over negatives of exp(negative - positive)), the mean over equal pairs."""
     each = []
     for a in range(len(x)):
-        equal, different = sorts(a, y)
+        equal, different = positives_and_negatives(a, y)
         each += [
-            math.log(1 + sum(math.exp(negative(x[a], x[p], x[n]) - positive(x[a], x[p])) for n in different)) for p in equal if different
+            math.log(
+                1
+                + sum(
+                    math.exp(negative(x[a], x[p], x[n]) - positive(x[a], x[p])) for n in different
+                )
+            )
+            for p in equal
+            if different
         ]
     return mean(each)
 
 
 def nt_xent(x: Vectors, y: list[int], _: Vectors, *, temperature: float) -> float:
-    return against_negatives(x, y, lambda a, p: cosine(a, p) / temperature, lambda a, _, n: cosine(a, n) / temperature)
+    return against_negatives(
+        x, y, lambda a, p: cosine(a, p) / temperature, lambda a, _, n: cosine(a, n) / temperature
+    )
 
 
 def tuplet_margin(x: Vectors, y: list[int], _: Vectors, *, margin: float, scale: float) -> float:
@@ -126,11 +166,21 @@ def tuplet_margin(x: Vectors, y: list[int], _: Vectors, *, margin: float, scale:
 def angular(x: Vectors, y: list[int], _: Vectors, *, alpha: float) -> float:
     """4 tan^2(alpha) (a + p)'n - 2 (1 + tan^2(alpha)) a'p of unit vectors."""
     steep = math.tan(math.radians(alpha)) ** 2
-    return against_negatives(x, y, lambda a, p: 2 * (1 + steep) * cosine(a, p), lambda a, p, n: 4 * steep * (cosine(a, n) + cosine(p, n)))
+    return against_negatives(
+        x,
+        y,
+        lambda a, p: 2 * (1 + steep) * cosine(a, p),
+        lambda a, p, n: 4 * steep * (cosine(a, n) + cosine(p, n)),
+    )
 
 
 def nca(x: Vectors, triplets: Triplets, temperature: float) -> float:
-    return mean([math.log(1 + math.exp((cosine(x[a], x[n]) - cosine(x[a], x[p])) / temperature)) for a, p, n in triplets])
+    return mean(
+        [
+            math.log(1 + math.exp((cosine(x[a], x[n]) - cosine(x[a], x[p])) / temperature))
+            for a, p, n in triplets
+        ]
+    )
 
 
 def batch_all_nca(x: Vectors, y: list[int], _: Vectors, *, temperature: float) -> float:
@@ -141,14 +191,20 @@ def n_pair_nca(x: Vectors, y: list[int], _: Vectors, *, temperature: float) -> f
     return softmax_of_pairs(x, y, lambda a, b: cosine(a, b) / temperature)
 
 
-def semi_hard_negative_nca(x: Vectors, y: list[int], _: Vectors, *, temperature: float, held: Triplets) -> float:
+def semi_hard_negative_nca(
+    x: Vectors, y: list[int], _: Vectors, *, temperature: float, held: Triplets
+) -> float:
     return nca(x, held, temperature)
 
 
-def easy_positive_semi_hard_negative(x: Vectors, y: list[int], _: Vectors, *, temperature: float) -> float:
+def easy_positive_semi_hard_negative(
+    x: Vectors, y: list[int], _: Vectors, *, temperature: float
+) -> float:
     triplets = []
     for a in range(len(x)):
-        p = max(sorts(a, y)[0], key=lambda j, a=a: cosine(x[a], x[j]), default=None)
+        p = max(
+            positives_and_negatives(a, y)[0], key=lambda j, a=a: cosine(x[a], x[j]), default=None
+        )
         n = None if p is None else nearest(x, y, a, opposite, beyond=opposite(x[a], x[p]))
         if n is not None:
             triplets.append((a, p, n))

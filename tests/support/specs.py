@@ -1,4 +1,4 @@
-"""Small specs and batches for the tests of trainables/."""
+"""Make small specs and batches for the tests of trainables/."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,11 +7,32 @@ import torch
 from torch import Tensor
 
 from search_spaces import LOSSES, Choice, Param, Value
-from trainables.contract import UNTRAINED, Cell, Design, EpochRow, Leaves, Look, Origin, Split, Training, TrialSpec
+from trainables.contract import (
+    NOT_TRAINED,
+    Cell,
+    DatasetRef,
+    EpochRow,
+    ImageTransform,
+    ModelConfig,
+    Outputs,
+    Split,
+    Training,
+    TrialSpec,
+)
 from trainables.datasets.pixels import Dataset, load
 
-# One loss of each sort: over pairs, triplets, proxies and classes; mined and not; with weights and draws of its own; raw and normalised.
-FEW = ("contrastive", "margin", "multi_similarity", "n_pair", "proxy_anchor", "softmax", "triplet", "triplet_p_norm")
+# One loss of each kind: over pairs, triplets, proxies and classes; mined and not; with weights and
+# random draws of its own; raw and normalised.
+FEW = (
+    "contrastive",
+    "margin",
+    "multi_similarity",
+    "n_pair",
+    "proxy_anchor",
+    "softmax",
+    "triplet",
+    "triplet_p_norm",
+)
 SPLIT = Split(train=tuple(range(12)), select=tuple(range(12, 16)), test=tuple(range(100, 106)))
 METRICS = ("recall_at_1", "recall_at_4", "precision_at_4", "r_precision", "map_at_r")
 
@@ -39,54 +60,67 @@ TRAINING = Training(
 )
 
 
-LOOK = Look(28, 256, 1.0, "shifted", (0.08, 1.0), (3 / 4, 4 / 3), max_shift=2, flip=True)
-DESIGN = Design("grid", "none", freeze_bn=False, precision="float32")
+TRANSFORM = ImageTransform(
+    28, 256, 1.0, "shifted", (0.08, 1.0), (3 / 4, 4 / 3), max_shift=2, flip=True
+)
+MODEL = ModelConfig("grid", "none", freeze_bn=False, precision="float32")
 
 
 def sketches() -> Dataset:
-    return load(Origin("sketches"), 256)
+    return load(DatasetRef("sketches"), 256)
 
 
-def search(loss: str = "contrastive", *, seed: int = 0, backbone: str = "tiny", setting: dict[str, Value] | None = None, **training: Any):
-    """A search trial on SPLIT without its test classes, with the card's defaults unless told."""
-    defaults = {} if loss == UNTRAINED else LOSSES[loss].defaults
+def search(
+    loss: str = "contrastive",
+    *,
+    seed: int = 0,
+    backbone: str = "tiny",
+    setting: dict[str, Value] | None = None,
+    **training: Any,
+):
+    """Return a search trial on SPLIT without its test classes; default setting: the card's."""
+    defaults = {} if loss in NOT_TRAINED else LOSSES[loss].defaults
     return TrialSpec(
         cell=Cell("sketches", backbone, 8, loss, "single"),
         phase="search",
         rule="selected-on-validation",
         seed=seed,
-        origin=Origin("sketches"),
+        dataset_ref=DatasetRef("sketches"),
         fingerprint=sketches().index.fingerprint,
         splits=(SPLIT.sealed(),),
-        look=LOOK,
-        design=DESIGN,
+        transform=TRANSFORM,
+        model=MODEL,
         training=replace(TRAINING, **training),
-        leaves=Leaves(last=False, embeddings=False),
+        outputs=Outputs(last=False, embeddings=False),
         setting={f"loss.{name}": value for name, value in {**defaults, **(setting or {})}.items()},
     )
 
 
 def final(loss: str = "contrastive", **kwargs: Any) -> TrialSpec:
-    """The same as a final trial, test classes and all."""
+    """Return the same as a final trial, with the test classes."""
     return replace(search(loss, **kwargs), phase="final", splits=(SPLIT,))
 
 
 def timeless(row: EpochRow) -> EpochRow:
-    """The row without the one field that no seed fixes."""
+    """Return the row without its seconds, the one field that no seed fixes."""
     return replace(row, seconds=0.0)
 
 
-def batch(seed: int, *, classes: int = 4, per_class: int = 3, size: int = 5) -> tuple[Tensor, Tensor]:
-    """Random float64 embeddings that lean towards their class a little, in shuffled order, and their labels."""
+def batch(
+    seed: int, *, classes: int = 4, per_class: int = 3, size: int = 5
+) -> tuple[Tensor, Tensor]:
+    """Return shuffled float64 embeddings that lean towards their class a little, and labels."""
     generator = torch.Generator().manual_seed(seed)
-    labels = torch.arange(classes).repeat(per_class)[torch.randperm(classes * per_class, generator=generator)]
+    labels = torch.arange(classes).repeat(per_class)[
+        torch.randperm(classes * per_class, generator=generator)
+    ]
     centres = torch.randn(classes, size, generator=generator, dtype=torch.float64)
     noise = torch.randn(len(labels), size, generator=generator, dtype=torch.float64)
     return centres[labels] * 0.7 + noise, labels
 
 
 def triplet_batch(seed: int, *, triplets: int = 4) -> tuple[Tensor, Tensor]:
-    """As batch, with the rows anchor, positive, negative, anchor, positive, negative, ..."""
+    """Return a batch with the rows anchor, positive, negative, anchor, positive, negative, ..."""
     generator = torch.Generator().manual_seed(seed)
     anchors = torch.randint(4, (triplets,), generator=generator)
     negatives = (anchors + 1 + torch.randint(3, (triplets,), generator=generator)) % 4
@@ -97,16 +131,20 @@ def triplet_batch(seed: int, *, triplets: int = 4) -> tuple[Tensor, Tensor]:
 
 
 def batch_for(loss: str, seed: int, *, per_class: int = 3) -> tuple[Tensor, Tensor]:
-    """A batch of the kind that the loss's card asks for."""
+    """Return a batch of the kind that the loss's card asks for."""
     if LOSSES[loss].batches == "triplets":
         return triplet_batch(seed, triplets=2 + per_class)
     return batch(seed, per_class=per_class)
 
 
 def between(param: Param, share: float) -> Value:
-    """The value that far up a parameter's search range."""
+    """Return the value at this share of a parameter's search range."""
     search = param.search
     if isinstance(search, Choice):
         return search.options[min(int(share * len(search.options)), len(search.options) - 1)]
-    value = search.low * (search.high / search.low) ** share if search.log else search.low + share * (search.high - search.low)
+    value = (
+        search.low * (search.high / search.low) ** share
+        if search.log
+        else search.low + share * (search.high - search.low)
+    )
     return round(value) if search.integer else value

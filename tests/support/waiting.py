@@ -9,8 +9,15 @@ PATIENCE = 240.0  # seconds: a busy machine is slow, and a test that hangs must 
 PAUSE = 0.05
 
 
-def await_that(holds: Callable[[], object], unless: Callable[[], str] = lambda: "", about: Callable[[], object] = lambda: "") -> None:
-    """Return once `holds()` is true. Fail once `unless()` says why it never will be, or after PATIENCE seconds with `about()`."""
+def await_that(
+    holds: Callable[[], object],
+    unless: Callable[[], str] = lambda: "",
+    about: Callable[[], object] = lambda: "",
+) -> None:
+    """Return once `holds()` is true.
+
+    Fail once `unless()` says why it never will be, or after PATIENCE seconds with `about()`.
+    """
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert not (why := unless()) or holds(), why

@@ -1,1 +1,1 @@
-"""Images and their labels: what a dataset consists of, how it comes to a machine, and its decoded pixels."""
+"""List the datasets, bring them to a machine, and decode their images."""

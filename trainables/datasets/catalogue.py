@@ -1,49 +1,21 @@
-"""Datasets: files, labels, class names and the official halves, checked by their counts."""
+"""List the datasets: what is known about each before any file is opened, and its counts."""
 
-import hashlib
-import posixpath
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import files as resources
-from pathlib import Path
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from search_spaces.space import pick
-from trainables.contract import Origin
-from trainables.datasets import manifest
-from trainables.datasets.folders import read_own
-from trainables.datasets.layouts import Listing
+from trainables.datasets.listing import Listing
+from trainables.datasets.manifest import manifest_path
 
-Halves = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class Index:
-    """What a dataset consists of; no pixel has been read."""
-
-    root: Path
-    files: tuple[str, ...]  # below root, '/' between folders (a CSV may list absolute ones); none where the pixels are shipped
-    labels: NDArray[np.int64]  # of every image; indices of names
-    names: tuple[str, ...]
-    train: tuple[int, ...]  # classes
-    test: tuple[int, ...]
-    fingerprint: str  # of what the pixels are and how they are labelled, as hex
-    channels: int
-    ignored: tuple[str, ...] = ()  # files below root that are no images by their names, or of no class
-
-    def ids(self, classes: Sequence[int]) -> NDArray[np.int64]:
-        """The images of these classes, in file order."""
-        return np.flatnonzero(np.isin(self.labels, classes))
+SKETCHES = resources("trainables") / "data" / "sketches.npz"
 
 
 @dataclass(frozen=True)
-class Source:
-    """What is known of a dataset before any file is opened. None: it depends on the user's files."""
+class DatasetInfo:
+    """Hold what is known about a dataset; None means that it depends on the user's files."""
 
     about: str
     licence: str
@@ -63,135 +35,66 @@ class Source:
 
     @property
     def train(self) -> tuple[int, ...]:
+        """Return the classes of the official half to train on."""
         return tuple(range(self.train_classes or 0))
 
     @property
     def test(self) -> tuple[int, ...]:
+        """Return the classes of the official half to test on."""
         return tuple(range(self.train_classes or 0, self.classes or 0))
 
     @property
     def test_images(self) -> int | None:
-        return None if self.images is None or self.train_images is None else self.images - self.train_images
-
-
-def halves(origin: Origin) -> Halves:
-    """The classes to train on and those to test; where the halves are official, no file is needed to know them."""
-    source, most = _source(origin), origin.max_classes
-    if source.classes is not None:
-        return source.train[:most], source.test[:most]
-    found = index(origin)
-    return found.train, found.test
-
-
-@cache
-def index(origin: Origin) -> Index:
-    """What the dataset consists of, read once per process. ValueError: what is wrong where."""
-    found, most = _whole(origin), origin.max_classes
-    return replace(found, train=found.train[:most], test=found.test[:most])
-
-
-def _whole(origin: Origin) -> Index:
-    source = _source(origin)
-    if source.pixels is not None:
-        return _shipped(origin.dataset, source)
-    if source.needs_root:
-        listing = _without(read_own(origin), origin.exclude)
-        return _index(listing, manifest.fingerprint([origin.dataset, _state(listing)]), source.channels)
-    try:
-        found = manifest.read(origin.dataset)
-    except FileNotFoundError:
-        raise ValueError(f"{origin.dataset} is not here yet: {how_to_get(origin.dataset)}") from None
-    check_counts(origin.dataset, found.listing)
-    mark = manifest.fingerprint([found.fingerprint, sorted(origin.exclude)]) if origin.exclude else found.fingerprint
-    return _index(_without(found.listing, origin.exclude), mark, source.channels)
+        """Return how many images the test classes have."""
+        if self.images is None or self.train_images is None:
+            return None
+        return self.images - self.train_images
 
 
 def is_here(name: str) -> bool | None:
-    """Whether a study can use it now; None: that depends on the root."""
-    source = DATASETS[name]
-    if source.needs_root:
+    """Return whether a study can use the dataset now; None if that depends on the root."""
+    info = DATASETS[name]
+    if info.needs_root:
         return None
-    return source.pixels is not None or manifest.path(name).exists()
+    return info.pixels is not None or manifest_path(name).exists()
 
 
 def how_to_get(name: str) -> str:
-    """The command, as the second half of a sentence."""
-    source = DATASETS[name]
-    if source.url is None:
-        return f"it has no working download; get {source.wanted}, then `fairtrial data prepare {name} --from PATH` takes it."
-    return f"`fairtrial data prepare {name}` fetches it ({source.size}), or takes what you have with --from PATH."
+    """Return the command that brings the dataset here, as the second half of a sentence."""
+    info = DATASETS[name]
+    command = f"fairtrial data prepare {name}"
+    if info.url is None:
+        return (
+            f"it has no working download; get {info.wanted}, then `{command} --from PATH` takes it."
+        )
+    return f"`{command}` fetches it ({info.size}), or takes what you have with --from PATH."
 
 
 def check_counts(name: str, listing: Listing) -> None:
-    """The guard of all layouts: a wrong order of the classes, too, gives halves of other sizes."""
-    source = DATASETS[name]
-    wanted = (source.classes, source.images, source.train_images, source.test_images)
-    found = (len(listing.names), len(listing.files), listing.images(listing.train), listing.images(listing.test))
-    if found == wanted and (listing.train, listing.test) == (source.train, source.test):
+    """Raise ValueError unless the listing has the official numbers of classes and images.
+
+    This guards all layouts: classes in a wrong order also give halves of other sizes.
+    """
+    info = DATASETS[name]
+    wanted = (info.classes, info.images, info.train_images, info.test_images)
+    found = (
+        len(listing.names),
+        len(listing.files),
+        listing.images(listing.train),
+        listing.images(listing.test),
+    )
+    if found == wanted and (listing.train, listing.test) == (info.train, info.test):
         return
     should, are = (
-        f"{classes:,} classes and {images:,} images ({first:,} + {second:,})" for classes, images, first, second in (wanted, found)
+        f"{classes:,} classes and {images:,} images ({first:,} + {second:,})"
+        for classes, images, first, second in (wanted, found)
     )
-    hint = " That is CUB-200 of 2010; take CUB_200_2011.tgz." if name == "cub200" and found[1] == 6033 else ""
-    hint = hint or (f" Its halves have {len(listing.train):,} and {len(listing.test):,} classes." if found[:2] == wanted[:2] else "")
+    hint = ""
+    if name == "cub200" and found[1] == 6033:
+        hint = " That is CUB-200 of 2010; take CUB_200_2011.tgz."
+    elif found[:2] == wanted[:2]:
+        hint = f" Its halves have {len(listing.train):,} and {len(listing.test):,} classes."
     raise ValueError(f"{name} has {should}, but {listing.root} has {are}.{hint}")
-
-
-def _source(origin: Origin) -> Source:
-    source = pick(DATASETS, origin.dataset, "dataset")
-    if source.needs_root and not origin.root:
-        raise ValueError(f"{origin.dataset} needs --set data_root=PATH (`fairtrial data`: --root PATH): {source.wanted}.")
-    if not source.needs_root and (origin.root or origin.train_classes or origin.test_classes):
-        key = "root" if origin.root else "train_classes" if origin.train_classes else "test_classes"
-        raise ValueError(f"{key} is for image_folder and csv; {origin.dataset} has its own place and its official halves.")
-    if source.pixels is not None and origin.exclude:
-        raise ValueError(f"{origin.dataset} ships without files, so exclude='{origin.exclude[0]}' can name none.")
-    return source
-
-
-def _index(listing: Listing, fingerprint: str, channels: int) -> Index:
-    labels = np.asarray(listing.labels, dtype=np.int64)
-    return Index(listing.root, listing.files, labels, listing.names, listing.train, listing.test, fingerprint, channels, listing.ignored)
-
-
-def _state(listing: Listing) -> list[object]:
-    """Path, label, size and time of every file; the halves."""
-    stats = [(listing.root / file).stat() for file in listing.files]
-    rows = [[file, label, stat.st_size, stat.st_mtime_ns] for file, label, stat in zip(listing.files, listing.labels, stats, strict=True)]
-    return [rows, listing.names, listing.train, listing.test]
-
-
-def _without(listing: Listing, exclude: Sequence[str]) -> Listing:
-    if not exclude:
-        return listing
-    known = {normalize("NFC", file): file for file in listing.files}  # typed and stored letters may differ in code points
-    gone = set()
-    for file in exclude:
-        key = normalize("NFC", posixpath.normpath(file))
-        if key not in known:
-            beside = [each for each in known if posixpath.basename(each) == posixpath.basename(key)]
-            beside = beside or [each for each in known if posixpath.dirname(each) == posixpath.dirname(key)] or list(known)[:2000]
-            near = get_close_matches(key, beside, n=1, cutoff=0.4)
-            hint = f" Did you mean '{known[near[0]]}'?" if near else ""
-            raise ValueError(f"exclude names '{file}', but there is no such image in {listing.root}.{hint}")
-        gone.add(known[key])
-    kept = [(file, label) for file, label in zip(listing.files, listing.labels, strict=True) if file not in gone]
-    if emptied := set(range(len(listing.names))) - {label for _, label in kept}:
-        raise ValueError(f"exclude leaves no image of the class '{listing.names[min(emptied)]}'; a class needs images.")
-    files, labels = (tuple(column) for column in zip(*kept, strict=True))
-    return Listing(listing.root, files, labels, listing.names, listing.train, listing.test, listing.ignored)
-
-
-SKETCHES = resources("trainables") / "data" / "sketches.npz"
-
-
-def _shipped(name: str, source: Source) -> Index:
-    with SKETCHES.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        labels, names = arrays["labels"].astype(np.int64), tuple(map(str, arrays["names"]))
-    mark = hashlib.sha256(SKETCHES.read_bytes()).hexdigest()
-    if (len(names), len(labels)) != (source.classes, source.images):
-        raise ValueError(f"{name} has {source.classes} classes and {source.images} images, but {len(names)} and {len(labels)} were found.")
-    return Index(Path(str(SKETCHES)).parent, (), labels, names, source.train, source.test, mark, source.channels)
 
 
 def _sketches() -> NDArray[np.uint8]:
@@ -200,9 +103,12 @@ def _sketches() -> NDArray[np.uint8]:
     return images[..., None]
 
 
-DATASETS: dict[str, Source] = {
-    "sketches": Source(
-        about="200 classes of 60 drawings that people made in twenty seconds each, 28 x 28; ships with Fair Trial",
+DATASETS: dict[str, DatasetInfo] = {
+    "sketches": DatasetInfo(
+        about=(
+            "200 classes of 60 drawings that people made in twenty seconds each, 28 x 28; ships "
+            "with Fair Trial"
+        ),
         licence="CC BY 4.0: the Quick, Draw! dataset, made available by Google, Inc.",
         classes=200,
         images=12_000,
@@ -212,9 +118,14 @@ DATASETS: dict[str, Source] = {
         side=28,
         pixels=_sketches,
     ),
-    "cub200": Source(
-        about="CUB-200-2011: 200 species of birds, 11,788 photos; classes 1 to 100 to train on, 101 to 200 to test",
-        licence="for non-commercial research and education; the photos belong to their photographers",
+    "cub200": DatasetInfo(
+        about=(
+            "CUB-200-2011: 200 species of birds, 11,788 photos; classes 1 to 100 to train on, 101 "
+            "to 200 to test"
+        ),
+        licence=(
+            "for non-commercial research and education; the photos belong to their photographers"
+        ),
         classes=200,
         images=11_788,
         train_classes=100,
@@ -224,18 +135,27 @@ DATASETS: dict[str, Source] = {
         size="about 1.1 GB",
         wanted="CUB_200_2011.tgz, or the folder CUB_200_2011 from it",
     ),
-    "cars196": Source(
-        about="Cars-196: 196 models of cars, 16,185 photos; classes 1 to 98 to train on, 99 to 196 to test",
+    "cars196": DatasetInfo(
+        about=(
+            "Cars-196: 196 models of cars, 16,185 photos; classes 1 to 98 to train on, 99 to 196 "
+            "to test"
+        ),
         licence="for non-commercial research; the photos belong to their photographers",
         classes=196,
         images=16_185,
         train_classes=98,
         train_images=8_054,
         size="about 2 GB",
-        wanted="car_ims with cars_annos.mat (the original), or the mirror with car_data/train and car_data/test, one folder per class",
+        wanted=(
+            "car_ims with cars_annos.mat (the original), or the mirror with car_data/train and "
+            "car_data/test, one folder per class"
+        ),
     ),
-    "sop": Source(
-        about="Stanford Online Products: 22,634 things sold online, 120,053 photos; 11,318 classes to train on, 11,316 to test",
+    "sop": DatasetInfo(
+        about=(
+            "Stanford Online Products: 22,634 things sold online, 120,053 photos; 11,318 classes "
+            "to train on, 11,316 to test"
+        ),
         licence="for research; the photos belong to their sellers",
         classes=22_634,
         images=120_053,
@@ -247,14 +167,20 @@ DATASETS: dict[str, Source] = {
         size="about 3 GB",
         wanted="Stanford_Online_Products.zip, or the folder Stanford_Online_Products from it",
     ),
-    "image_folder": Source(
-        about="your own images, one folder per class; the first half of the sorted classes to train on, or the classes that you list",
+    "image_folder": DatasetInfo(
+        about=(
+            "your own images, one folder per class; the first half of the sorted classes to train "
+            "on, or the classes that you list"
+        ),
         licence="yours",
         needs_root=True,
         wanted="the folder whose folders are the classes",
     ),
-    "csv": Source(
-        about="your own images, listed in a CSV file with the columns file, label and, if you like, split (train or test, by class)",
+    "csv": DatasetInfo(
+        about=(
+            "your own images, listed in a CSV file with the columns file, label and, if you like, "
+            "split (train or test, by class)"
+        ),
         licence="yours",
         needs_root=True,
         wanted="the CSV file with the columns file, label and, if you like, split",

@@ -1,4 +1,4 @@
-"""Whether every image of a dataset decodes and is what was prepared, and what else one should know of it."""
+"""Check a dataset: every image decodes and is unchanged, and no image is in both halves."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,35 +10,36 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.contract import Origin
-from trainables.datasets import manifest
-from trainables.datasets.catalogue import DATASETS, Index, index
+from trainables.contract import DatasetRef
+from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.decode import BrokenImageError, decode
-from trainables.fetch import Progress
+from trainables.datasets.indexing import Index, index
+from trainables.datasets.manifest import read_manifest
+from trainables.fetch import ProgressCallback, hash_file
 
-FEW = 500  # images that are decoded before other processes would have started
+FEW = 500  # images; fewer are decoded before other processes have started
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What `fairtrial data check` found."""
+    """Hold what `fairtrial data check` found."""
 
     index: Index
     broken: dict[str, str]  # file -> why
     twins: tuple[tuple[str, str], ...]  # the same bytes in a class to train on and in one to test
-    lone: tuple[str, ...]  # classes with one image: it has no match
+    lone: tuple[str, ...]  # classes with one image, which has no match
 
 
-def check(origin: Origin, progress: Progress) -> Findings:
-    """Every file is read and decoded once. ValueError: the dataset is not there or not in order."""
-    found = index(origin)
+def check_dataset(dataset_ref: DatasetRef, progress: ProgressCallback) -> Findings:
+    """Read and decode every file once. Raise ValueError if the dataset is missing or incomplete."""
+    found = index(dataset_ref)
     expected: dict[str, str] = {}
-    if found.files and not DATASETS[origin.dataset].needs_root:
-        known = manifest.read(origin.dataset)
-        expected = dict(zip(known.listing.files, known.hashes, strict=True))
+    if found.files and not DATASETS[dataset_ref.dataset].needs_root:
+        manifest = read_manifest(dataset_ref.dataset)
+        expected = dict(zip(manifest.listing.files, manifest.hashes, strict=True))
     broken: dict[str, str] = {}
     hashes: dict[str, str] = {}  # of the good ones
-    for file, digest, reason in _looks(found.root, found.files):
+    for file, digest, reason in _examine_all(found.root, found.files):
         if reason is None and expected.get(file, digest) != digest:
             reason = "it was changed since it was prepared"
         if reason is None:
@@ -51,23 +52,24 @@ def check(origin: Origin, progress: Progress) -> Findings:
     return Findings(found, broken, _twins(found, hashes) if found.files else (), lone)
 
 
-def _looks(root: Path, files: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
-    look = partial(_look, root)
+def _examine_all(root: Path, files: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
+    examine = partial(_examine, root)
     if len(files) < FEW:
-        yield from map(look, files)
+        yield from map(examine, files)
         return
-    # Decoding holds the interpreter's lock, so threads would not help; a fork of a process that draws a progress bar may hang.
+    # Decoding holds the interpreter's lock, so threads would not help; a fork of a process that
+    # draws a progress bar may hang.
     pool = ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
     try:
-        yield from pool.map(look, files, chunksize=32)
+        yield from pool.map(examine, files, chunksize=32)
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the rest
 
 
-def _look(root: Path, file: str) -> tuple[str, str, str | None]:
-    """File, SHA-256, and why it is broken."""
+def _examine(root: Path, file: str) -> tuple[str, str, str | None]:
+    """Return the file, its SHA-256, and why it is broken, if it is."""
     try:
-        digest = manifest.digest(root / file)
+        digest = hash_file(root / file)
         decode(root, file)
     except BrokenImageError as error:
         return file, digest, error.reason
@@ -77,7 +79,10 @@ def _look(root: Path, file: str) -> tuple[str, str, str | None]:
 
 
 def _twins(found: Index, hashes: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """Of the good images: (to train on, to test)."""
-    train, test = ([found.files[i] for i in found.ids(half) if found.files[i] in hashes] for half in (found.train, found.test))
+    """Return pairs of good images with the same bytes: (to train on, to test)."""
+    train, test = (
+        [found.files[i] for i in found.ids(half) if found.files[i] in hashes]
+        for half in (found.train, found.test)
+    )
     first = {hashes[file]: file for file in reversed(train)}
     return tuple((first[hashes[file]], file) for file in test if hashes[file] in first)

@@ -1,4 +1,4 @@
-"""The manifest of a prepared dataset: every file with its label, size and SHA-256, in home()/datasets/NAME/manifest.json."""
+"""Write and read a prepared dataset's manifest: every file with its label, size and SHA-256."""
 
 import hashlib
 import json
@@ -10,15 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from trainables.datasets.layouts import Listing
-from trainables.fetch import Progress, home, room
+from trainables.datasets.listing import Listing
+from trainables.fetch import ProgressCallback, explain_disk_errors, hash_file, home
 
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was found when the dataset was prepared."""
+    """Hold what was found when the dataset was prepared."""
 
     dataset: str
     listing: Listing
@@ -26,7 +26,7 @@ class Manifest:
     hashes: tuple[str, ...]  # SHA-256
 
     def content(self) -> dict[str, Any]:
-        """All but where it lies."""
+        """Return everything but the folder that holds the dataset."""
         listing = self.listing
         return {
             "dataset": self.dataset,
@@ -38,29 +38,36 @@ class Manifest:
 
     @cached_property
     def fingerprint(self) -> str:
+        """Return the SHA-256 of the content."""
         return fingerprint(self.content())
 
 
 def fingerprint(content: Any) -> str:
-    """The SHA-256 of plain data."""
+    """Return the SHA-256 of plain data."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def folder(dataset: str) -> Path:
+def dataset_folder(dataset: str) -> Path:
+    """Return the folder on this node that holds a prepared dataset."""
     return home() / "datasets" / dataset
 
 
-def path(dataset: str) -> Path:
-    return folder(dataset) / "manifest.json"
+def manifest_path(dataset: str) -> Path:
+    """Return where the dataset's manifest is, or will be."""
+    return dataset_folder(dataset) / "manifest.json"
 
 
-def write(manifest: Manifest) -> Path:
-    """In one step: a reader finds the old one or the new one."""
-    target = path(manifest.dataset)
-    head = {"version": VERSION, "fingerprint": manifest.fingerprint, "root": str(manifest.listing.root)}
+def write_manifest(manifest: Manifest) -> Path:
+    """Write the manifest in one step: a reader finds the old one or the new one."""
+    target = manifest_path(manifest.dataset)
+    head = {
+        "version": VERSION,
+        "fingerprint": manifest.fingerprint,
+        "root": str(manifest.listing.root),
+    }
     text = json.dumps({**head, **manifest.content()}, indent=0)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    with room(target.parent):
+    with explain_disk_errors(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             part.write_text(text, encoding="utf-8")
@@ -70,67 +77,84 @@ def write(manifest: Manifest) -> Path:
     return target
 
 
-def read(dataset: str) -> Manifest:
-    """FileNotFoundError: there is none. ValueError: it is damaged, or not this dataset's, or what it lists is gone."""
-    place = path(dataset)
+def read_manifest(dataset: str) -> Manifest:
+    """Return the manifest of a prepared dataset.
+
+    Raise FileNotFoundError if there is none, and ValueError if it is damaged, belongs to another
+    dataset, or lists files that are gone.
+    """
+    path = manifest_path(dataset)
     try:
-        data = json.loads(place.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']}, where {VERSION} is read")
         if data["dataset"] != dataset:
             raise ValueError(f"it is that of {data['dataset']}")
-        files, labels, sizes, hashes = (tuple(column) for column in zip(*data["files"], strict=True))
-        listing = Listing(Path(data["root"]), files, labels, tuple(data["names"]), tuple(data["train"]), tuple(data["test"]))
+        files, labels, sizes, hashes = (
+            tuple(column) for column in zip(*data["files"], strict=True)
+        )
+        listing = Listing(
+            Path(data["root"]),
+            files,
+            labels,
+            tuple(data["names"]),
+            tuple(data["train"]),
+            tuple(data["test"]),
+        )
         manifest = Manifest(dataset, listing, sizes, hashes)
         if manifest.fingerprint != data["fingerprint"]:
             raise ValueError("its content does not give its fingerprint")
     except FileNotFoundError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:  # ValueError: also JSON and UTF-8
+    # JSON and UTF-8 errors are ValueErrors.
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
-        raise ValueError(f"{place} is no good manifest of {dataset} ({reason}); {_again(dataset)} writes it anew.") from None
-    _look(manifest)
+        raise ValueError(
+            f"{path} is not a valid manifest of {dataset} ({reason}); {_command(dataset)} writes a "
+            f"new one."
+        ) from None
+    _check_ends(manifest)
     return manifest
 
 
-def _look(manifest: Manifest) -> None:
-    """Cheap: the first and the last file. `fairtrial data check` reads all."""
+def _check_ends(manifest: Manifest) -> None:
+    """Look only at the first and the last file; `fairtrial data check` reads all."""
     root, files = manifest.listing.root, manifest.listing.files
     if not root.is_dir():
         raise ValueError(
-            f"{manifest.dataset} was prepared from {root}, but that folder is gone; bring it back, or {_again(manifest.dataset)}."
+            f"{manifest.dataset} was prepared from {root}, but that folder is gone; bring it back, "
+            f"or run {_command(manifest.dataset)}."
         )
-    for at in (0, -1):
-        file = root / files[at]
-        if not file.is_file() or file.stat().st_size != manifest.sizes[at]:
-            raise ValueError(f"{file} is gone or was changed since {manifest.dataset} was prepared; {_again(manifest.dataset)}.")
+    for i in (0, -1):
+        file = root / files[i]
+        if not file.is_file() or file.stat().st_size != manifest.sizes[i]:
+            raise ValueError(
+                f"{file} is gone or was changed since {manifest.dataset} was prepared; run "
+                f"{_command(manifest.dataset)}."
+            )
 
 
-def _again(dataset: str) -> str:
+def _command(dataset: str) -> str:
     return f"`fairtrial data prepare {dataset} --from PATH`"
 
 
-def digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def take_down(dataset: str, listing: Listing, progress: Progress) -> Manifest:
-    """The manifest of these files; all are read. ValueError: some are not there."""
+def make_manifest(dataset: str, listing: Listing, progress: ProgressCallback) -> Manifest:
+    """Read all these files and return their manifest. Raise ValueError if some are missing."""
     missing = [file for file in listing.files if not (listing.root / file).is_file()]
     if missing:
         raise ValueError(
-            f"{len(missing):,} of the {len(listing.files):,} images of {dataset} are not in {listing.root}; the first is {missing[0]}."
+            f"{len(missing):,} of the {len(listing.files):,} images of {dataset} are not in "
+            f"{listing.root}; the first is {missing[0]}."
         )
     sizes = tuple((listing.root / file).stat().st_size for file in listing.files)
     return Manifest(dataset, listing, sizes, _hashes(listing.root, listing.files, progress))
 
 
-def _hashes(root: Path, files: Sequence[str], progress: Progress) -> tuple[str, ...]:
+def _hashes(root: Path, files: Sequence[str], progress: ProgressCallback) -> tuple[str, ...]:
     found: list[str] = []
-    pool = ThreadPoolExecutor(os.cpu_count())  # hashing and reading leave the interpreter's lock alone
+    pool = ThreadPoolExecutor(os.cpu_count())  # hashing and reading release the interpreter's lock
     try:
-        for hashed in pool.map(lambda file: digest(root / file), files):
+        for hashed in pool.map(lambda file: hash_file(root / file), files):
             found.append(hashed)
             progress(len(found), len(files))
     finally:

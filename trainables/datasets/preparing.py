@@ -1,4 +1,4 @@
-"""Preparing a dataset: fetched or taken from where it lies, recognised, counted, hashed, and written down in its manifest."""
+"""Prepare a dataset: fetch or find it, recognise its layout, count, hash, write its manifest."""
 
 import shutil
 from collections.abc import Callable
@@ -7,69 +7,85 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from search_spaces.space import pick
-from trainables.datasets import manifest
 from trainables.datasets.archives import extract
-from trainables.datasets.catalogue import DATASETS, check_counts, how_to_get, index
+from trainables.datasets.catalogue import DATASETS, check_counts, how_to_get
+from trainables.datasets.indexing import index
 from trainables.datasets.layouts import LAYOUTS, read_layout
-from trainables.datasets.manifest import Manifest
-from trainables.fetch import Progress, download, room
+from trainables.datasets.manifest import (
+    Manifest,
+    dataset_folder,
+    make_manifest,
+    read_manifest,
+    write_manifest,
+)
+from trainables.fetch import ProgressCallback, download, explain_disk_errors
 
-Stages = Callable[[str, str], Progress]  # what begins now and its unit (bytes or images) -> where its progress goes
+# (what begins now, its unit: bytes or images) -> the callback that its progress goes to
+Stages = Callable[[str, str], ProgressCallback]
 
 
-def prepared(name: str) -> bool:
-    """Whether an earlier prepare still holds."""
+def is_prepared(name: str) -> bool:
+    """Return whether what an earlier prepare_dataset() wrote is still valid."""
     try:
-        check_counts(name, manifest.read(name).listing)
+        check_counts(name, read_manifest(name).listing)
     except (FileNotFoundError, ValueError):
         return False
     return True
 
 
-def prepare(name: str, given: Path | None, stages: Stages) -> Manifest:
-    """The manifest, written. A folder that the user has stays where it is; an archive is extracted into home()."""
-    source = pick(DATASETS, name, "dataset")
+def prepare_dataset(name: str, path: Path | None, stages: Stages) -> Manifest:
+    """Write and return the manifest of the dataset at path, or download it if there is no path.
+
+    A folder stays where it is; an archive is extracted into home().
+    """
+    info = pick(DATASETS, name, "dataset")
     if name not in LAYOUTS:
         where = (
-            "ships with Fair Trial" if source.pixels else f"is read where it lies; `fairtrial data check {name} --root PATH` looks at it"
+            "ships with Fair Trial"
+            if info.pixels
+            else f"is read where it lies; `fairtrial data check {name} --root PATH` looks at it"
         )
         raise ValueError(f"There is nothing to prepare: {name} {where}.")
-    if given is None and source.url is None:
+    if path is None and info.url is None:
         raise ValueError(f"{name} is not here yet: {how_to_get(name)}")
-    if given is not None and not given.exists():
-        raise ValueError(f"There is no {given}; --from takes {source.wanted}.")
-    place = manifest.folder(name)
-    with room(place):
-        place.mkdir(parents=True, exist_ok=True)
+    if path is not None and not path.exists():
+        raise ValueError(f"There is no {path}; --from takes {info.wanted}.")
+    folder = dataset_folder(name)
+    with explain_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(place / "lock", timeout=0):
-            done = _take(name, given.absolute(), stages) if given is not None else _fetch(name, stages)
+        with FileLock(folder / "lock", timeout=0):
+            done = _take(name, path.absolute(), stages) if path else _fetch(name, stages)
     except Timeout:
-        raise ValueError(f"Another `fairtrial data prepare {name}` is at work; wait for it.") from None
+        raise ValueError(
+            f"Another `fairtrial data prepare {name}` is running; wait for it to end."
+        ) from None
     index.cache_clear()
     return done
 
 
 def _fetch(name: str, stages: Stages) -> Manifest:
-    source = DATASETS[name]
-    assert source.url is not None
-    unpacked = manifest.folder(name) / "files"
+    info = DATASETS[name]
+    assert info.url is not None
+    unpacked = dataset_folder(name) / "files"
     if unpacked.exists():  # an earlier prepare was interrupted while it hashed
         try:
             return _write(name, unpacked, stages)
         except ValueError:
             shutil.rmtree(unpacked)
-    archive = manifest.folder(name) / source.url.rsplit("/", 1)[1]
-    download(source.url, archive, checksum=source.checksum, progress=stages(f"fetching {archive.name}", "bytes"))
+    archive = dataset_folder(name) / info.url.rsplit("/", 1)[1]
+    progress = stages(f"fetching {archive.name}", "bytes")
+    download(info.url, archive, checksum=info.checksum, progress=progress)
     done = _take(name, archive, stages)
-    archive.unlink()  # it was ours, and is as large as what came out of it
+    archive.unlink()  # we downloaded it, and it takes as much space as the files in it
     return done
 
 
-def _take(name: str, given: Path, stages: Stages) -> Manifest:
-    if given.is_dir():
-        return _write(name, given, stages)
-    unpacked = extract(given, manifest.folder(name) / "files", stages(f"extracting {given.name}", "bytes"))
+def _take(name: str, path: Path, stages: Stages) -> Manifest:
+    if path.is_dir():
+        return _write(name, path, stages)
+    progress = stages(f"extracting {path.name}", "bytes")
+    unpacked = extract(path, dataset_folder(name) / "files", progress)
     try:
         return _write(name, unpacked, stages)
     except ValueError:
@@ -80,6 +96,6 @@ def _take(name: str, given: Path, stages: Stages) -> Manifest:
 def _write(name: str, folder: Path, stages: Stages) -> Manifest:
     listing = read_layout(name, folder, DATASETS[name].train_classes or 0)
     check_counts(name, listing)
-    done = manifest.take_down(name, listing, stages("hashing", "images"))
-    manifest.write(done)
-    return done
+    manifest = make_manifest(name, listing, stages("hashing", "images"))
+    write_manifest(manifest)
+    return manifest

@@ -1,4 +1,4 @@
-"""Loss builders by name: each takes exactly what its card lists."""
+"""Collect the loss builders by name; each takes exactly the parameters of its card."""
 
 from search_spaces import find_own, pick, untagged
 from trainables.losses import classification, nca, pair, proxy, triplet
@@ -14,7 +14,7 @@ BUILDERS: dict[str, Builder] = {
 
 
 def find_builder(name: str) -> Builder:
-    """Ours, or that of a loss of your own: package.module:NAME."""
+    """Return the builder of one of our losses, or of your own: package.module:NAME."""
     return find_own(name).build if ":" in name else pick(BUILDERS, untagged(name), "loss")
 
 

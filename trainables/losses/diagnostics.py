@@ -1,4 +1,4 @@
-"""What a batch's embeddings look like while a loss trains them: similar where they should be, and not collapsed."""
+"""Diagnose a batch's embeddings in training: are equal classes similar, have they collapsed?"""
 
 import torch
 from torch import Tensor
@@ -6,17 +6,18 @@ from torch.nn import functional as F
 
 
 @torch.no_grad()
-def look(embeddings: Tensor, labels: Tensor) -> dict[str, float]:
-    """The mean cosine of equal and of different pairs (NaN without any), and the spread: 0 where all vectors point one way, 1 at most.
+def describe_batch(embeddings: Tensor, labels: Tensor) -> dict[str, float]:
+    """Return the mean cosines of equal and of different pairs (NaN without any), and the spread.
 
-    The spread is 1 - |mean unit vector|^2, the variance of the unit vectors.
+    The spread is 1 - |mean unit vector|^2, the variance of the unit vectors: 0 where all vectors
+    point in one direction, 1 at most.
     """
     unit = F.normalize(embeddings)
     cosines = unit @ unit.T
     equal = labels[:, None] == labels
-    alone = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
     return {
-        "positive_similarity": cosines[equal & ~alone].mean().item(),
+        "positive_similarity": cosines[equal & ~itself].mean().item(),
         "negative_similarity": cosines[~equal].mean().item(),
         "spread": 1 - unit.mean(dim=0).square().sum().item(),
     }

@@ -1,4 +1,4 @@
-"""Losses and similarities that the library lacks, or computes wrongly in part of their range, in its own frame."""
+"""Define losses and similarities that the library lacks, or computes wrongly at times."""
 
 import math
 from typing import Any
@@ -8,13 +8,13 @@ from pytorch_metric_learning.distances import CosineSimilarity, LpDistance
 from pytorch_metric_learning.losses import GenericPairLoss
 from torch import Tensor
 
-EDGE = 1e-6  # an arccosine's gradient is infinite at 1; 0.08 degrees
+EDGE = 1e-6  # cosines are cut here, 0.08 degrees from 1, where an arccosine's gradient is infinite
 
 LossParts = dict[str, Any]
 
 
 class TemperedCosine(CosineSimilarity):
-    """The cosine divided by a temperature: what turns the library's smooth triplet and N-pair losses into NCA."""
+    """Divide the cosine by a temperature, which turns the library's smooth losses into NCA."""
 
     def __init__(self, temperature: float) -> None:
         super().__init__()
@@ -26,9 +26,10 @@ class TemperedCosine(CosineSimilarity):
 
 
 class NTXent(GenericPairLoss):
-    """-log of each equal pair's softmax against the negatives of its anchor, by log-sum-exp.
+    """Compute -log of each equal pair's softmax against its anchor's negatives, by log-sum-exp.
 
-    The library's takes log(softmax + tiny), which has no gradient where the softmax underflows: exactly the worst pairs.
+    The library takes log(softmax + tiny), which has no gradient where the softmax underflows: for
+    exactly the worst pairs.
     """
 
     def __init__(self, temperature: float) -> None:
@@ -41,31 +42,35 @@ class NTXent(GenericPairLoss):
             nothing: LossParts = self.zero_losses()
             return nothing
         others = (mat / self.temperature).masked_fill(neg_mask == 0, -torch.inf).logsumexp(dim=1)
-        behind = others[anchors] - self._spare(mat[anchors, positives]) / self.temperature
+        behind = others[anchors] - self._relaxed(mat[anchors, positives]) / self.temperature
         each = torch.logaddexp(behind, torch.zeros_like(behind))
-        return {"loss": {"losses": each, "indices": (anchors, positives), "reduction_type": "pos_pair"}}
+        return {
+            "loss": {"losses": each, "indices": (anchors, positives), "reduction_type": "pos_pair"}
+        }
 
-    def _spare(self, cosines: Tensor) -> Tensor:
-        """Of equal pairs, before they are compared."""
+    def _relaxed(self, cosines: Tensor) -> Tensor:
+        """Return the cosines of equal pairs as they are compared."""
         return cosines
 
 
 class TupletMargin(NTXent):
-    """NTXent with scale = 1 / temperature and each equal pair's angle less margin degrees.
+    """Compute NTXent with scale = 1 / temperature and equal pairs' angles reduced by margin
+    degrees.
 
-    The library's is NaN where two vectors of a class are equal, and holds every equal pair times every different pair.
+    The library's loss is NaN where two vectors of a class are equal, and needs memory for every
+    equal pair times every different pair.
     """
 
     def __init__(self, margin: float, scale: float) -> None:
         super().__init__(1 / scale)
         self.margin = math.radians(margin)
 
-    def _spare(self, cosines: Tensor) -> Tensor:
+    def _relaxed(self, cosines: Tensor) -> Tensor:
         return (cosines.clamp(-1 + EDGE, 1 - EDGE).acos() - self.margin).cos()
 
 
 class HingeEmbedding(GenericPairLoss):
-    """PyTorch's HingeEmbeddingLoss on the distances of all pairs: the mean is over equal and different ones together."""
+    """Apply PyTorch's HingeEmbeddingLoss to all pairs: one mean over equal and different ones."""
 
     def __init__(self, margin: float) -> None:
         super().__init__(mat_based_loss=True, distance=LpDistance())

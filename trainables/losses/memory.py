@@ -1,4 +1,4 @@
-"""Cross-batch memory (Wang et al., CVPR 2020): a loss that also sees the embeddings of earlier batches."""
+"""Let a loss also see earlier batches' embeddings: cross-batch memory (Wang et al., CVPR 2020)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from trainables.losses.objective import Objective
 
 
 class Memory(CrossBatchMemory):
-    """The library's, with a checkpoint that knows where the queue stands."""
+    """Add the position of the queue to the checkpoint of the library's memory."""
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"queue_idx": int(self.queue_idx), "has_been_filled": bool(self.has_been_filled)}
@@ -17,12 +17,6 @@ class Memory(CrossBatchMemory):
         self.queue_idx, self.has_been_filled = state["queue_idx"], state["has_been_filled"]
 
 
-def can_remember(objective: Objective) -> bool:
-    """A miner of its own would look for tuples in the batch only; losses without tuples have no use for a memory."""
-    triplets = "TripletMarginLoss"  # the library lists all of them: with a memory of 4096 these are gigabytes
-    return objective.miner is None and type(objective.loss).__name__ in set(CrossBatchMemory.supported_losses()) - {triplets}
-
-
 def remember(objective: Objective, size: int, *, memory: int) -> None:
-    """From now on the loss sees the last `memory` embeddings of this size, too."""
+    """Let the loss also see the last `memory` embeddings of this size from now on."""
     objective.loss = Memory(objective.loss, size, memory_size=memory)

@@ -1,4 +1,4 @@
-"""Miners that no library has: semi-hard negatives of every pair, random positives, triplets as the batch gives them."""
+"""Define miners that the library lacks, such as semi-hard negatives and random positives."""
 
 import torch
 from pytorch_metric_learning.distances import CosineSimilarity
@@ -12,31 +12,36 @@ Pairs = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class SemiHardNegative(nn.Module):
-    """For every (anchor, positive): the most similar negative that is still less similar than the positive.
+    """Find, for every (anchor, positive), the most similar negative below the positive.
 
     The library's 'semihard' takes all negatives within the margin instead.
     """
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         anchors, positives, _, _ = loss_and_miner_utils.get_all_pairs_indices(labels)
-        return _pick(_apart(embeddings, CosineSimilarity()), labels, (anchors, positives), "semi_hard")
+        return _pick(
+            _apart(embeddings, CosineSimilarity()), labels, (anchors, positives), "semi_hard"
+        )
 
 
 class RandomPositive(nn.Module):
-    """For every anchor one positive at random, and with it the semi-hard negative of SemiHardNegative."""
+    """Draw, for every anchor, one positive at random with the negative of SemiHardNegative."""
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         equal = loss_and_miner_utils.get_matches_and_diffs(labels)[0].bool()
-        drawn = torch.rand(equal.shape).to(labels.device)  # on the CPU: the same on every kind of machine
+        drawn = torch.rand(equal.shape).to(labels.device)  # on the CPU: the same on every machine
         anchors = equal.any(dim=1).nonzero().flatten()
         positives = drawn.masked_fill(~equal, -1).argmax(dim=1)[anchors]
-        return _pick(_apart(embeddings, CosineSimilarity()), labels, (anchors, positives), "semi_hard")
+        return _pick(
+            _apart(embeddings, CosineSimilarity()), labels, (anchors, positives), "semi_hard"
+        )
 
 
 class GivenTriplets(nn.Module):
-    """Rows a, p, n, a, p, n, ... as 'triplets' batches hold them; with a rule, (a, p) gets its negative from the whole batch instead.
+    """Read rows a, p, n, a, p, n, ... as 'triplets' batches hold them.
 
-    easy: the farthest negative; hard: the nearest; semi_hard: the nearest that is farther than the positive.
+    With a rule, (a, p) gets its negative from the whole batch instead. easy: the farthest negative;
+    hard: the nearest; semi_hard: the nearest that is farther than the positive.
     """
 
     def __init__(self, rule: str, distance: BaseDistance) -> None:
@@ -49,13 +54,18 @@ class GivenTriplets(nn.Module):
         positives, negatives = anchors + 1, anchors + 2
         real = labels[anchors] == labels[positives]
         if self.rule != "none":
-            return _pick(_apart(embeddings, self.distance), labels, (anchors[real], positives[real]), self.rule)
+            return _pick(
+                _apart(embeddings, self.distance),
+                labels,
+                (anchors[real], positives[real]),
+                self.rule,
+            )
         real &= labels[anchors] != labels[negatives]
         return anchors[real], positives[real], negatives[real]
 
 
 class WholeAnchors(nn.Module):
-    """All pairs of the anchors that have an equal and a different one."""
+    """Take all pairs of the anchors that have both an equal and a different image."""
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Pairs:
         equal, different = loss_and_miner_utils.get_matches_and_diffs(labels)
@@ -66,17 +76,27 @@ class WholeAnchors(nn.Module):
 
 
 class HarderPairs(MultiSimilarityMiner):
-    """The library's; but its losses take one pair of each sort for none at all, so a lone pair is named twice and still counts once."""
+    """Name a lone pair of the library's miner twice, so that it counts once.
 
-    def mine(self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor) -> tuple[Tensor, ...]:
+    The library's losses ignore a single pair.
+    """
+
+    def mine(
+        self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor
+    ) -> tuple[Tensor, ...]:
         pairs: Pairs = super().mine(embeddings, labels, ref_emb, ref_labels)
         return tuple(part.repeat(2) if len(part) == 1 else part for part in pairs)
 
 
 class DistanceWeighted(DistanceWeightedMiner):
-    """The library's, which fails on a batch that has diverged: there nothing is mined, and the loss is not finite."""
+    """Run the library's miner, but mine nothing in a diverged batch, where it fails.
 
-    def mine(self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor) -> Triplets:
+    The loss of such a batch is not finite.
+    """
+
+    def mine(
+        self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor
+    ) -> Triplets:
         if not embeddings.isfinite().all():
             nothing = labels.new_empty(0)
             return nothing, nothing, nothing
@@ -85,14 +105,14 @@ class DistanceWeighted(DistanceWeightedMiner):
 
 
 def _apart(embeddings: Tensor, distance: BaseDistance) -> Tensor:
-    """How far apart all rows are, whether the library's object gives distances or similarities."""
+    """Return distances between all rows, also where the library's object gives similarities."""
     with torch.no_grad():
         apart: Tensor = distance(embeddings)
         return -apart if distance.is_inverted else apart
 
 
 def _pick(apart: Tensor, labels: Tensor, pairs: tuple[Tensor, Tensor], rule: str) -> Triplets:
-    """Each pair with the negative that the rule picks; without the pairs for which there is none."""
+    """Return each pair with the negative that the rule picks; drop pairs without one."""
     anchors, positives = pairs
     allowed = labels[anchors, None] != labels
     if rule == "semi_hard":

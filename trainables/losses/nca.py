@@ -1,4 +1,4 @@
-"""Builders of the generalisation paper's four triplet selections: the NCA loss, log(1 + exp((S_an - S_ap) / temperature))."""
+"""Build the generalisation paper's four triplet selections, all with the NCA loss."""
 
 from pytorch_metric_learning import distances, losses, miners, reducers
 from torch import nn
@@ -21,14 +21,20 @@ def semi_hard_negative_nca(classes: int, size: int, *, temperature: float) -> Ob
 
 
 def easy_positive_semi_hard_negative(classes: int, size: int, *, temperature: float) -> Objective:
-    miner = miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="semihard", distance=distances.CosineSimilarity())
+    miner = miners.BatchEasyHardMiner(
+        pos_strategy="easy", neg_strategy="semihard", distance=distances.CosineSimilarity()
+    )
     return Objective(_nca(temperature), miner)
 
 
 def _nca(temperature: float) -> nn.Module:
+    """Return the loss log(1 + exp((S_an - S_ap) / temperature))."""
     # The mean over all triplets: the library's default leaves out those that underflow to zero.
     loss: nn.Module = losses.TripletMarginLoss(
-        margin=0, smooth_loss=True, distance=TemperedCosine(temperature), reducer=reducers.MeanReducer()
+        margin=0,
+        smooth_loss=True,
+        distance=TemperedCosine(temperature),
+        reducer=reducers.MeanReducer(),
     )
     return loss
 

@@ -1,4 +1,4 @@
-"""A loss with its miner and the learning rate of its own weights: what every builder returns."""
+"""Combine a loss, its miner and its own learning rate: what every builder returns."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,19 +8,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-TUPLES = ("pos_pair", "neg_pair", "triplet")  # what the library calls losses that it has one of for each tuple
+# The library's names for losses that have one value for each tuple.
+TUPLES = ("pos_pair", "neg_pair", "triplet")
 
 
 class Objective(nn.Module):
-    """Called with embeddings and labels 0..C-1; always in float32 or float64, because the library casts proxies to its input.
+    """Compute the loss of embeddings with labels 0..C-1.
 
-    Whatever a miner draws is keyed by (seed, steps): equal on every rank, repeated after a checkpoint, and apart from
-    the global generator. In eval mode the steps stand still, so that the same batch gives the same draws.
+    Embeddings are float32 or float64, because the library casts proxies to its input. Whatever a
+    miner draws is keyed by (seed, steps): it is equal on every rank, repeats after a checkpoint,
+    and leaves the global generator alone. Eval mode does not count steps, so the same batch gives
+    the same draws.
     """
 
     steps: Tensor
 
-    def __init__(self, loss: nn.Module, miner: nn.Module | None = None, *, weights_lr: float | None = None) -> None:
+    def __init__(
+        self, loss: nn.Module, miner: nn.Module | None = None, *, weights_lr: float | None = None
+    ) -> None:
         super().__init__()
         self.loss = loss
         self.miner = miner
@@ -36,13 +41,14 @@ class Objective(nn.Module):
         value: Tensor = self.loss(embeddings, labels, self.mine(embeddings, labels))
         if self.training:
             self.steps += 1
-        # Where no tuple counts, the library leaves the loss's own weights without a gradient: the optimiser and DDP need a zero.
+        # Where no tuple counts, the library leaves the loss's own weights without a gradient; the
+        # optimiser and DDP need a zero.
         for weight in self.parameters():
             value = value + 0 * weight.sum()
         return value
 
     def mine(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, ...] | None:
-        """The tuples of this step; None: all that the loss knows."""
+        """Return the tuples of this step; None if the loss takes all."""
         if self.miner is None:
             return None
         with _seeded((self.seed, int(self.steps)), embeddings.device):
@@ -50,25 +56,39 @@ class Objective(nn.Module):
         return tuples
 
     def tuple_share(self) -> float | None:
-        """The share of the last call's pairs or triplets that gave a gradient; 0 without any, None where the loss has no tuples."""
-        parts = [part for part in self._losses.values() if part["reduction_type"] in TUPLES and torch.is_tensor(part["losses"])]
+        """Return the share of the last call's pairs or triplets that gave a gradient.
+
+        It is 0 if the batch had no tuples, and None if the loss uses none.
+        """
+        everything = list(self._losses.values())
+        parts = [
+            part
+            for part in everything
+            if part["reduction_type"] in TUPLES and torch.is_tensor(part["losses"])
+        ]
         if not parts:
-            empty = [part for part in self._losses.values() if part["reduction_type"] == "already_reduced" and part["indices"] is None]
-            return 0.0 if empty and len(empty) == len(self._losses) else None
-        alive = sum(int((part["losses"] > 0).sum()) for part in parts)
-        return alive / max(1, sum(len(part["losses"]) for part in parts))
+            empty = all(
+                part["reduction_type"] == "already_reduced" and part["indices"] is None
+                for part in everything
+            )
+            return 0.0 if everything and empty else None
+        active = sum(int((part["losses"] > 0).sum()) for part in parts)
+        return active / max(1, sum(len(part["losses"]) for part in parts))
 
     def _keep(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        """The library's reducer is about to take the mean of one loss for each tuple."""
+        """Keep one loss for each tuple, before the library's reducer takes their mean."""
+
+        def detached(losses: Any) -> Any:
+            return losses.detach() if torch.is_tensor(losses) else losses
+
         self._losses = {
-            name: {**part, "losses": part["losses"].detach() if torch.is_tensor(part["losses"]) else part["losses"]}
-            for name, part in inputs[0].items()
+            name: {**part, "losses": detached(part["losses"])} for name, part in inputs[0].items()
         }
 
 
 @contextmanager
 def _seeded(key: tuple[int, int], device: torch.device) -> Iterator[None]:
-    """The global generators start from key inside, and go on outside as if nothing had been drawn."""
+    """Seed the global generators by key inside; outside they continue as if nothing was drawn."""
     seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.default_generator.manual_seed(seed)

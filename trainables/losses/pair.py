@@ -1,4 +1,4 @@
-"""Builders of the losses that hold each pair's similarity against a value."""
+"""Build the losses that compare each pair's similarity with a value."""
 
 from pytorch_metric_learning import distances, losses, regularizers
 
@@ -9,14 +9,26 @@ from trainables.losses.objective import Builder, Objective
 
 def contrastive(classes: int, size: int, *, margin: float) -> Objective:
     # pos_margin=1: equal pairs are pulled all the way, the gradient of thesis 2.15.
-    return Objective(losses.ContrastiveLoss(pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity()))
+    return Objective(
+        losses.ContrastiveLoss(
+            pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity()
+        )
+    )
 
 
-def contrastive_euclidean(classes: int, size: int, *, pos_margin: float, neg_margin: float) -> Objective:
-    return Objective(losses.ContrastiveLoss(pos_margin=pos_margin, neg_margin=neg_margin, distance=distances.LpDistance()))
+def contrastive_euclidean(
+    classes: int, size: int, *, pos_margin: float, neg_margin: float
+) -> Objective:
+    return Objective(
+        losses.ContrastiveLoss(
+            pos_margin=pos_margin, neg_margin=neg_margin, distance=distances.LpDistance()
+        )
+    )
 
 
-def snr_contrastive(classes: int, size: int, *, pos_margin: float, neg_margin: float, zero_mean: float) -> Objective:
+def snr_contrastive(
+    classes: int, size: int, *, pos_margin: float, neg_margin: float, zero_mean: float
+) -> Objective:
     return Objective(
         losses.SignalToNoiseRatioContrastiveLoss(
             pos_margin=pos_margin,
@@ -36,25 +48,34 @@ def margin(classes: int, size: int, *, margin: float, beta: float, weights_lr: f
     return Objective(loss, DistanceWeighted(), weights_lr=weights_lr)
 
 
-def margin_per_class(classes: int, size: int, *, margin: float, beta: float, weights_lr: float) -> Objective:
+def margin_per_class(
+    classes: int, size: int, *, margin: float, beta: float, weights_lr: float
+) -> Objective:
     loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True, num_classes=classes)
     return Objective(loss, DistanceWeighted(), weights_lr=weights_lr)
 
 
-def multi_similarity(classes: int, size: int, *, margin: float, alpha: float, beta: float, epsilon: float) -> Objective:
+def multi_similarity(
+    classes: int, size: int, *, margin: float, alpha: float, beta: float, epsilon: float
+) -> Objective:
     return Objective(
         losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=margin),
         HarderPairs(epsilon=epsilon),
     )
 
 
-def multi_similarity_no_miner(classes: int, size: int, *, margin: float, alpha: float, beta: float) -> Objective:
+def multi_similarity_no_miner(
+    classes: int, size: int, *, margin: float, alpha: float, beta: float
+) -> Objective:
     return Objective(losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=margin))
 
 
 def lifted_structure(classes: int, size: int, *, margin: float) -> Objective:
-    # The 'generalized' one is thesis 2.21; the library's LiftedStructureLoss is the paper's squared hinge on distances.
-    loss = losses.GeneralizedLiftedStructureLoss(pos_margin=margin, neg_margin=0, distance=distances.CosineSimilarity())
+    # The 'generalized' loss is thesis 2.21; LiftedStructureLoss is the paper's squared hinge on
+    # distances.
+    loss = losses.GeneralizedLiftedStructureLoss(
+        pos_margin=margin, neg_margin=0, distance=distances.CosineSimilarity()
+    )
     return Objective(loss, WholeAnchors())
 
 

@@ -1,9 +1,15 @@
-"""Builders of the losses over learned proxies."""
+"""Build the losses over learned proxies."""
 
 from pytorch_metric_learning import losses
 
 from trainables.losses.objective import Builder, Objective
-from trainables.losses.proxy_formulas import Labelled, ProxyNCA, SparseCenters, ThesisLoss1, ThesisLoss2
+from trainables.losses.proxy_formulas import (
+    Labelled,
+    ProxyNCA,
+    SparseCenters,
+    ThesisLoss1,
+    ThesisLoss2,
+)
 
 
 def proxy_nca(classes: int, size: int, *, weights_lr: float) -> Objective:
@@ -11,11 +17,22 @@ def proxy_nca(classes: int, size: int, *, weights_lr: float) -> Objective:
 
 
 def proxy_nca_pml(classes: int, size: int, *, softmax_scale: float, weights_lr: float) -> Objective:
-    return Objective(Labelled(losses.ProxyNCALoss(classes, size, softmax_scale=softmax_scale), classes), weights_lr=weights_lr)
+    return Objective(
+        Labelled(losses.ProxyNCALoss(classes, size, softmax_scale=softmax_scale), classes),
+        weights_lr=weights_lr,
+    )
 
 
 def soft_triple(
-    classes: int, size: int, *, margin: float, alpha: float, gamma: float, tau: float, centers: float, weights_lr: float
+    classes: int,
+    size: int,
+    *,
+    margin: float,
+    alpha: float,
+    gamma: float,
+    tau: float,
+    centers: float,
+    weights_lr: float,
 ) -> Objective:
     loss = losses.SoftTripleLoss(
         classes,
@@ -30,16 +47,31 @@ def soft_triple(
     return Objective(Labelled(loss, classes), weights_lr=weights_lr)
 
 
-def proxy_anchor(classes: int, size: int, *, margin: float, alpha: float, weights_lr: float) -> Objective:
-    return Objective(Labelled(losses.ProxyAnchorLoss(classes, size, margin=margin, alpha=alpha), classes), weights_lr=weights_lr)
+def proxy_anchor(
+    classes: int, size: int, *, margin: float, alpha: float, weights_lr: float
+) -> Objective:
+    return Objective(
+        Labelled(losses.ProxyAnchorLoss(classes, size, margin=margin, alpha=alpha), classes),
+        weights_lr=weights_lr,
+    )
 
 
-def thesis_loss_1(classes: int, size: int, *, margin: float, alpha: float, weights_lr: float) -> Objective:
-    return Objective(Labelled(ThesisLoss1(classes, size, margin=margin, alpha=alpha), classes), weights_lr=weights_lr)
+def thesis_loss_1(
+    classes: int, size: int, *, margin: float, alpha: float, weights_lr: float
+) -> Objective:
+    return Objective(
+        Labelled(ThesisLoss1(classes, size, margin=margin, alpha=alpha), classes),
+        weights_lr=weights_lr,
+    )
 
 
-def thesis_loss_2(classes: int, size: int, *, margin: float, alpha: float, weights_lr: float) -> Objective:
-    return Objective(Labelled(ThesisLoss2(classes, size, margin=margin, alpha=alpha), classes), weights_lr=weights_lr)
+def thesis_loss_2(
+    classes: int, size: int, *, margin: float, alpha: float, weights_lr: float
+) -> Objective:
+    return Objective(
+        Labelled(ThesisLoss2(classes, size, margin=margin, alpha=alpha), classes),
+        weights_lr=weights_lr,
+    )
 
 
 BUILDERS: dict[str, Builder] = {

@@ -1,4 +1,4 @@
-"""Builders of the losses that hold a positive against negatives of the same anchor."""
+"""Build the losses that compare a positive with negatives of the same anchor."""
 
 from collections.abc import Callable
 
@@ -17,32 +17,48 @@ DISTANCES: dict[str, Callable[[], BaseDistance]] = {
 
 
 def triplet(classes: int, size: int, *, margin: float) -> Objective:
-    return Objective(losses.TripletMarginLoss(margin=margin, distance=distances.CosineSimilarity()), SemiHardNegative())
+    return Objective(
+        losses.TripletMarginLoss(margin=margin, distance=distances.CosineSimilarity()),
+        SemiHardNegative(),
+    )
 
 
 def triplet_euclidean(classes: int, size: int, *, margin: float) -> Objective:
     return Objective(losses.TripletMarginLoss(margin=margin, distance=distances.LpDistance()))
 
 
-def triplet_p_norm(classes: int, size: int, *, p: float, margin: float, swap: bool, mining: str) -> Objective:
-    # Not normalised here: the library would do it by the p-norm too, and the vectors have already length 1 by the 2-norm.
-    return _given_triplets(distances.LpDistance(p=p, normalize_embeddings=False), margin=margin, swap=swap, mining=mining)
+def triplet_p_norm(
+    classes: int, size: int, *, p: float, margin: float, swap: bool, mining: str
+) -> Objective:
+    # Not normalised here: the library would normalise by the p-norm, but the vectors have length 1
+    # by the 2-norm.
+    return _given_triplets(
+        distances.LpDistance(p=p, normalize_embeddings=False),
+        margin=margin,
+        swap=swap,
+        mining=mining,
+    )
 
 
-def triplet_distance(classes: int, size: int, *, distance: str, margin: float, swap: bool, mining: str) -> Objective:
+def triplet_distance(
+    classes: int, size: int, *, distance: str, margin: float, swap: bool, mining: str
+) -> Objective:
     return _given_triplets(DISTANCES[distance](), margin=margin, swap=swap, mining=mining)
 
 
 def _given_triplets(distance: BaseDistance, *, margin: float, swap: bool, mining: str) -> Objective:
-    """PyTorch's triplet losses have the mean over all triplets, the library over the non-zero ones unless told."""
-    loss = losses.TripletMarginLoss(margin=margin, swap=swap, distance=distance, reducer=reducers.MeanReducer())
+    """Take the mean over all triplets, as PyTorch does; the library's default skips zeros."""
+    loss = losses.TripletMarginLoss(
+        margin=margin, swap=swap, distance=distance, reducer=reducers.MeanReducer()
+    )
     return Objective(loss, GivenTriplets(mining, distance))
 
 
 def n_pair(classes: int, size: int, *, l2: float) -> Objective:
     return Objective(
         losses.NPairsLoss(
-            distance=distances.DotProductSimilarity(normalize_embeddings=False),  # the library's default normalises
+            # The library's default normalises.
+            distance=distances.DotProductSimilarity(normalize_embeddings=False),
             embedding_regularizer=regularizers.LpRegularizer(p=2, power=2),
             embedding_reg_weight=l2,
         )

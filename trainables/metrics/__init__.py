@@ -1,1 +1,1 @@
-"""Metrics: exact retrieval and clustering scores of embeddings."""
+"""Score embeddings exactly, by retrieval and by clustering."""

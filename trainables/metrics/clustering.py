@@ -1,4 +1,4 @@
-"""How well k-means finds the classes again: normalised mutual information and the pairwise F1."""
+"""Measure how well k-means recovers the classes: normalised mutual information and F1 of pairs."""
 
 import warnings
 from collections.abc import Callable
@@ -11,28 +11,32 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.metrics.cluster import pair_confusion_matrix
 from torch import Tensor
 
-Labels = NDArray[np.int64]
+ClassLabels = NDArray[np.int64]
 
 
-def cluster(unit: Tensor, count: int) -> Labels:
-    """scikit-learn's k-means from one k-means++ start that is always the same.
+def cluster(unit: Tensor, count: int) -> ClassLabels:
+    """Return each row's cluster, by scikit-learn's k-means from one fixed k-means++ start.
 
-    In double precision, because its threads add up a centre in whichever order they end.
+    It runs in double precision, because its threads add up a centre in any order.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # equal embeddings make fewer clusters, and the score says so
-        found: Labels = KMeans(count, n_init=1, random_state=0).fit_predict(unit.double().cpu().numpy())
+        # Equal embeddings make fewer clusters; the score shows that.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found: ClassLabels = KMeans(count, n_init=1, random_state=0).fit_predict(
+            unit.double().cpu().numpy()
+        )
     return found
 
 
-def nmi(labels: Labels, found: Labels) -> float:
+def nmi(labels: ClassLabels, found: ClassLabels) -> float:
+    """Return the normalised mutual information of classes and clusters."""
     return float(normalized_mutual_info_score(labels, found))
 
 
-def f1(labels: Labels, found: Labels) -> float:
-    """Of pairs: two images in one cluster are right if they are of one class (Song et al., CVPR 2016)."""
+def f1(labels: ClassLabels, found: ClassLabels) -> float:
+    """Return the F1 of pairs: two images of a cluster should share a class (Song et al. 2016)."""
     (_, wrong), (missed, right) = pair_confusion_matrix(labels, found).tolist()
     return float(2 * right / max(1, 2 * right + wrong + missed))
 
 
-CLUSTERING: dict[str, Callable[[Labels, Labels], float]] = {"nmi": nmi, "f1": f1}
+CLUSTERING: dict[str, Callable[[ClassLabels, ClassLabels], float]] = {"nmi": nmi, "f1": f1}

@@ -1,1 +1,1 @@
-"""Networks: trunks by name, their weights, and the embedding network around them."""
+"""Build networks: trunks by name, their weights, and the embedding network around them."""

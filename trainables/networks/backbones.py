@@ -1,4 +1,6 @@
-"""Trunks by name: what each is, what it takes and how it is built. Only the builders import torch, so that names are known in a moment."""
+"""List the trunks by name: what each is, what it takes and how to build it."""
+
+# Only the builders import torch, so that a wrong name is noticed at once.
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from search_spaces.space import pick
 if TYPE_CHECKING:
     from torch import nn
 
-TIMM = "timm:"  # what the name of a model of that library starts with
+TIMM = "timm:"  # prefix of the names of that library's models
 
 POOLINGS: dict[str, str] = {
     "gap": "the average over the feature map",
@@ -25,8 +27,8 @@ POOLINGS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Entry:
-    """How uint8 pixels become the trunk's input: (x / divisor - mean) / std, in the trunk's own order of channels.
+class InputNorm:
+    """Say how uint8 pixels become the trunk's input: (x / divisor - mean) / std, per channel.
 
     Three means make three channels of a grey image; one mean takes the channels as they come.
     """
@@ -34,84 +36,103 @@ class Entry:
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     divisor: float = 255.0
-    bgr: bool = False  # the trunk wants blue first; images come red first
+    bgr: bool = False  # the trunk takes blue first; images come red first
 
 
 @dataclass(frozen=True)
 class WeightFile:
-    """Published weights: the file's name, where to ask for it, and 'sha256:' with as much of the digest as is known."""
+    """Say where published weights come from."""
 
-    name: str
-    url: Callable[[], str]
-    checksum: str
+    name: str  # of the file
+    url: Callable[[], str]  # looked up late, because some need an import
+    checksum: str  # 'sha256:' and as much of the digest as is known
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """build(channels) gives the trunk, which returns a map (n, features, h, w), and the number of features."""
+    """Say what a backbone is and how to build it."""
 
     about: str
+    # (channels) -> the trunk, which returns a map (n, features, h, w), and the number of features
     build: Callable[[int], tuple[nn.Module, int]]
     input_size: int  # side of the square that it was made for; others work too
-    entry: Entry
+    input_norm: InputNorm
     weights: WeightFile | None = None  # what 'imagenet' means; None: there are none
     head: bool = True  # False: the flattened map is the embedding
     batch_norm: bool = True  # has any, or may have
 
 
 def tiny(channels: int) -> tuple[nn.Module, int]:
-    """16-32-64 channels at half resolution; group norm, so that any number of workers sees the same statistics."""
+    """Build 16-32-64 channels at half resolution.
+
+    Group norm gives the same statistics for any number of workers.
+    """
     from torch import nn
 
     layers: list[nn.Module] = [nn.AvgPool2d(2)]
     width = channels
     for after in (16, 32, 64):
-        layers += [nn.Conv2d(width, after, 3, padding=1, bias=False), nn.GroupNorm(4, after), nn.ReLU(inplace=True)]
+        layers += [
+            nn.Conv2d(width, after, 3, padding=1, bias=False),
+            nn.GroupNorm(4, after),
+            nn.ReLU(inplace=True),
+        ]
         layers += [nn.MaxPool2d(2)] if after < 64 else []
         width = after
     return nn.Sequential(*layers), width
 
 
 def pixels(channels: int) -> tuple[nn.Module, int]:
-    """Nothing learned: the image itself."""
+    """Return the image itself; nothing is learned."""
     from torch import nn
 
     return nn.Identity(), channels
 
 
 def bn_inception(channels: int) -> tuple[nn.Module, int]:
-    """The trunk of the field's older tables."""
+    """Build the trunk of the field's older tables."""
     from trainables.networks.bn_inception import FEATURES, BNInception
 
     return BNInception(), FEATURES
 
 
 def resnet(depth: int, features: int, channels: int) -> tuple[nn.Module, int]:
-    """torchvision's, up to its last feature map; parameters keep the names of its weight files."""
+    """Build torchvision's ResNet up to its last feature map, with its files' parameter names."""
     from torchvision.models import get_model  # type: ignore[import-untyped]
 
     return _up_to_the_map(get_model(f"resnet{depth}", weights=None)), features
 
 
 def googlenet(channels: int) -> tuple[nn.Module, int]:
-    """torchvision's variant with batch norm; its own change of normalisation is off, because our entry has it already."""
+    """Build torchvision's variant with batch norm.
+
+    Its own change of normalisation is off, because our InputNorm does it already.
+    """
     from torchvision.models import get_model
 
-    return _up_to_the_map(get_model("googlenet", weights=None, aux_logits=False, transform_input=False, init_weights=True)), 1024
+    model = get_model(
+        "googlenet", weights=None, aux_logits=False, transform_input=False, init_weights=True
+    )
+    return _up_to_the_map(model), 1024
 
 
 def _up_to_the_map(model: nn.Module) -> nn.Module:
-    """Its children in the order in which they run, without pooling, dropout and classifier."""
+    """Return the model's children in order, without pooling, dropout and classifier."""
     from torch import nn
 
-    kept = [(name, child) for name, child in model.named_children() if name not in ("avgpool", "dropout", "fc")]
+    kept = [
+        (name, child)
+        for name, child in model.named_children()
+        if name not in ("avgpool", "dropout", "fc")
+    ]
     return nn.Sequential(OrderedDict(kept))
 
 
 def _torchvision_url(name: str) -> str:
     from torchvision.models import get_model_weights
 
-    url: str = get_model_weights(name)["IMAGENET1K_V1"].url  # the first version: what the papers started from
+    # The first version: what the papers started from.
+    url: str = get_model_weights(name)["IMAGENET1K_V1"].url
     return url
 
 
@@ -124,18 +145,24 @@ def _resnet(depth: int, features: int, digest: str) -> Backbone:
         f"ResNet-{depth}: {features} features",
         partial(resnet, depth, features),
         224,
-        Entry(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+        InputNorm(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
         _torchvision_file(f"resnet{depth}", digest),
     )
 
 
 BACKBONES: dict[str, Backbone] = {
-    "tiny": Backbone("three convolutions with group norm, for small images and laptops", tiny, 64, Entry(), batch_norm=False),
+    "tiny": Backbone(
+        "three convolutions with group norm, for small images and laptops",
+        tiny,
+        64,
+        InputNorm(),
+        batch_norm=False,
+    ),
     "bn_inception": Backbone(
         "Inception with batch norm, Ioffe & Szegedy 2015: 1024 features",
         bn_inception,
         224,
-        Entry(mean=(104.0, 117.0, 128.0), divisor=1.0, bgr=True),
+        InputNorm(mean=(104.0, 117.0, 128.0), divisor=1.0, bgr=True),
         WeightFile(
             "bn_inception-52deb4733.pth",
             lambda: "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth",
@@ -143,37 +170,48 @@ BACKBONES: dict[str, Backbone] = {
         ),
     ),
     "googlenet": Backbone(
-        "GoogLeNet in torchvision's variant with batch norm, not the network of the older papers: 1024 features",
+        "GoogLeNet in torchvision's variant with batch norm, not the network of the older papers: "
+        "1024 features",
         googlenet,
         224,
-        Entry(mean=(0.5,) * 3, std=(0.5,) * 3),  # torchvision turns the usual normalisation into this one inside the model
+        # torchvision turns the usual normalisation into this one inside the model.
+        InputNorm(mean=(0.5,) * 3, std=(0.5,) * 3),
         _torchvision_file("googlenet", "1378be20"),
     ),
     "resnet18": _resnet(18, 512, "f37072fd"),
     "resnet34": _resnet(34, 512, "b627a593"),
     "resnet50": _resnet(50, 2048, "0676ba61"),
-    "pixels": Backbone("raw pixels, a baseline that cannot be trained", pixels, 32, Entry(), head=False),
+    "pixels": Backbone(
+        "raw pixels, a baseline that cannot be trained", pixels, 32, InputNorm(), head=False
+    ),
 }
 
 
 def find_backbone(name: str) -> Backbone:
-    """One of BACKBONES, or any model of timm as 'timm:NAME'. ValueError: there is none of that name, or timm is not installed."""
-    return _timm(name.removeprefix(TIMM)) if name.startswith(TIMM) else pick(BACKBONES, name, f"backbone (or {TIMM}NAME)")
+    """Return one of BACKBONES, or any model of timm as 'timm:NAME'.
+
+    Raise ValueError if there is none of that name, or if timm is not installed.
+    """
+    if name.startswith(TIMM):
+        return _timm(name.removeprefix(TIMM))
+    return pick(BACKBONES, name, f"backbone (or {TIMM}NAME)")
 
 
 @cache
 def _timm(name: str) -> Backbone:
-    """What timm's own configuration of these weights says."""
+    """Return the backbone that timm's configuration of these weights describes."""
     if find_spec("timm") is None:
-        raise ValueError(f"{TIMM}{name} needs the package timm, which is not installed; install fairtrial[timm].")
+        raise ValueError(
+            f"{TIMM}{name} needs the package timm, which is not installed; install fairtrial[timm]."
+        )
     from trainables.networks import timm_trunk
 
     config = timm_trunk.config(name)
     address = timm_trunk.address(name, config)
     return Backbone(
         about=f"{name} of timm",
-        build=lambda channels: timm_trunk.build(name, side=timm_trunk.side(name, config)),
+        build=lambda channels: timm_trunk.build_trunk(name, side=timm_trunk.side(name, config)),
         input_size=timm_trunk.side(name, config),
-        entry=Entry(mean=tuple(config.mean), std=tuple(config.std)),
+        input_norm=InputNorm(mean=tuple(config.mean), std=tuple(config.std)),
         weights=WeightFile(*address) if address else None,
     )

@@ -1,4 +1,4 @@
-"""The embedding network: entry, trunk, pooling and a linear head. It returns the raw vector; the loss's card and scoring normalise."""
+"""Build the network: input layer, trunk, pooling and a linear head; it returns raw embeddings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from search_spaces.space import pick
-from trainables.networks.backbones import POOLINGS, Backbone, Entry, find_backbone
+from trainables.networks.backbones import POOLINGS, Backbone, InputNorm, find_backbone
 from trainables.networks.weights import load_weights
 
 SIDE = 3  # cells along each side of the grid
@@ -33,7 +33,8 @@ def grid(features: Tensor) -> Tensor:
     return F.adaptive_avg_pool2d(features, SIDE).flatten(1)
 
 
-POOLS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {  # and how many numbers each feature becomes
+# Each pooling, and how many numbers it makes of one feature.
+POOLS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
     "gap": (gap, 1),
     "gmp": (gmp, 1),
     "gap+gmp": (both, 1),
@@ -42,19 +43,22 @@ POOLS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {  # and how many num
 assert POOLS.keys() == POOLINGS.keys()
 
 
-class EntryLayer(nn.Module):
-    """0 to 255, whole or not -> the trunk's input, on the network's device."""
+class InputLayer(nn.Module):
+    """Turn images of 0 to 255, uint8 or float, into the trunk's input, on the network's device."""
 
     scale: Tensor
     shift: Tensor
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, norm: InputNorm) -> None:
         super().__init__()
-        mean, std = torch.tensor(entry.mean, dtype=torch.float64), torch.tensor(entry.std, dtype=torch.float64)
-        self.divisor, self.bgr, self.channels = entry.divisor, entry.bgr, len(entry.mean)
+        mean = torch.tensor(norm.mean, dtype=torch.float64)
+        std = torch.tensor(norm.std, dtype=torch.float64)
+        self.divisor, self.bgr, self.channels = norm.divisor, norm.bgr, len(norm.mean)
         self.plain = not mean.any() and bool((std == 1).all())
-        # Not in the state: they are the backbone's, not learned.
-        self.register_buffer("scale", (1 / (entry.divisor * std)).float().view(1, -1, 1, 1), persistent=False)
+        # Not in the state, because they belong to the backbone and are not learned.
+        self.register_buffer(
+            "scale", (1 / (norm.divisor * std)).float().view(1, -1, 1, 1), persistent=False
+        )
         self.register_buffer("shift", (-mean / std).float().view(1, -1, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -65,31 +69,49 @@ class EntryLayer(nn.Module):
         x = images.to(torch.float32, memory_format=torch.channels_last, copy=True)
         if self.plain:
             return x.div_(self.divisor)
-        # Whole images as rows: three values that repeat would be three steps of a loop, a row is one for a CPU's wide registers.
+        # Whole images as rows: three repeating values would make a loop of three, a row is one
+        # loop for a CPU's wide registers.
         rows = x.permute(0, 2, 3, 1).reshape(len(x), -1)
-        scale, shift = (part.flatten().expand(x.shape[1]).repeat(x.shape[2] * x.shape[3]) for part in (self.scale, self.shift))
+        scale, shift = (
+            part.flatten().expand(x.shape[1]).repeat(x.shape[2] * x.shape[3])
+            for part in (self.scale, self.shift)
+        )
         torch.addcmul(shift, rows, scale, out=rows)
         return x
 
 
 class Network(nn.Module):
-    """entry -> trunk -> pool -> head; trunk and head are optimiser groups of their own."""
+    """Chain input layer, trunk, pool and head; the optimiser has groups for trunk and head.
 
-    def __init__(self, backbone: Backbone, channels: int, *, size: int, pooling: str, freeze_bn: bool, bf16: bool) -> None:
+    size: dimensions of the embedding; 0: no head, so that the embedding is the pooled features.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        channels: int,
+        *,
+        size: int,
+        pooling: str,
+        freeze_bn: bool,
+        bf16: bool,
+    ) -> None:
         super().__init__()
         pool, parts = pick(POOLS, pooling, "pooling")
-        self.entry = EntryLayer(backbone.entry)
+        self.input_layer = InputLayer(backbone.input_norm)
         self.trunk, features = backbone.build(channels)
         self.pool: Callable[[Tensor], Tensor] = pool if backbone.head else nn.Flatten()
-        self.head: nn.Module = nn.Linear(features * parts, size) if backbone.head else nn.Identity()
+        self.size = size or features * parts
+        has_head = backbone.head and size > 0
+        self.head: nn.Module = nn.Linear(features * parts, size) if has_head else nn.Identity()
         self.freeze_bn, self.bf16 = freeze_bn, bf16
         for norm in self._frozen():
-            norm.requires_grad_(False)  # for good: DDP and the optimiser are told once what learns
+            norm.requires_grad_(False)  # for good: DDP and the optimiser see it only once
         self.train()
 
     def pooled(self, images: Tensor) -> Tensor:
-        """(n, features) in float32: what the head sees, and the second place where scores can be taken."""
-        x = self.entry(images)
+        """Return what the head sees, (n, features) in float32; metrics can score this too."""
+        x = self.input_layer(images)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
             features = self.trunk(x)
         return self.pool(features.float())
@@ -99,17 +121,19 @@ class Network(nn.Module):
         return embeddings
 
     def train(self, mode: bool = True) -> Network:
-        """Frozen batch norm keeps to its stored statistics in every mode."""
+        """Set the mode of all but frozen batch norm, which always uses its stored statistics."""
         super().train(mode)
         for norm in self._frozen():
             norm.eval()
         return self
 
     def _frozen(self) -> list[nn.Module]:
-        return [module for module in self.trunk.modules() if isinstance(module, _BatchNorm)] if self.freeze_bn else []
+        if not self.freeze_bn:
+            return []
+        return [module for module in self.trunk.modules() if isinstance(module, _BatchNorm)]
 
 
-def build(
+def build_network(
     backbone: str,
     channels: int,
     *,
@@ -120,11 +144,21 @@ def build(
     bf16: bool,
     seed: int,
 ) -> Network:
-    """The network with the initial weights of this seed, whatever was drawn before; a file replaces those of the trunk."""
+    """Return the network with the initial weights of this seed, independent of earlier draws.
+
+    weights: a file that replaces the weights of the trunk.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = Network(find_backbone(backbone), channels, size=size, pooling=pooling, freeze_bn=freeze_bn, bf16=bf16)
+        network = Network(
+            find_backbone(backbone),
+            channels,
+            size=size,
+            pooling=pooling,
+            freeze_bn=freeze_bn,
+            bf16=bf16,
+        )
     if weights is not None:
         load_weights(network.trunk, weights)
-    # A little faster for small convolutions on a CPU, and what GPUs want.
+    # A little faster for small convolutions on a CPU, and what GPUs prefer.
     return network.to(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""A head that is not learned by a loss: the principal components of the features below it."""
+"""Turn the head into a PCA of the features below it, which no loss learns."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,10 @@ BLOCK = 4096  # rows in double precision at a time
 
 
 def set_principal(head: nn.Module, features: Tensor) -> None:
-    """Make the head a PCA of these features: centred, not whitened, the largest component first; what they do not span stays zero."""
+    """Make the head a PCA of these features: centred, not whitened, the largest component first.
+
+    Outputs beyond what the features span are zero.
+    """
     assert isinstance(head, nn.Linear), "raw pixels have no head"
     rows, width = features.shape
     mean = features.mean(0, dtype=torch.float64)

@@ -1,0 +1,178 @@
+"""Check fairness: name everything but the loss that differs between the losses of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pandas as pd
+
+from analysis.ranking.comparisons import Comparison, comparisons
+from analysis.record.frames import StudyRows
+from search_spaces import find_card
+from search_spaces.training import TRAINED
+from trainables.contract import ImageTransform, ModelConfig, Training
+
+# Musgrave et al.: network, size, augmentation, optimiser, frozen batch norm. Size and backbone are
+# equal wherever losses are ranked.
+# Every field of these parts of a spec is compared.
+PARTS = {"model": ModelConfig, "transform": ImageTransform, "training": Training}
+# Except what else is measured, and a slower way to the same numbers.
+HARMLESS = {"metrics", "deterministic"}
+COMPARED = (
+    "pooling, weights, batch norm, crop, optimiser, schedule, batches, epochs, replicates, final "
+    "trials and search trials"
+)
+Treatments = dict[str, dict[str, str]]  # what -> loss -> value
+
+
+@dataclass(frozen=True)
+class FairnessCheck:
+    """Hold what a fairness check found. unequal: a sentence per comparison and protocol."""
+
+    unequal: list[str]
+    remark: str = ""  # what else there is to say
+    effort: list[str] = field(default_factory=list)  # what searches cost, where it is not equal
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return all that is to stand above a table."""
+        return [*self.unequal, *([self.remark] if self.remark else []), *self.effort]
+
+
+def check_fairness(rows: StudyRows) -> FairnessCheck:
+    """Find what differs between the losses of each comparison, protocol by protocol."""
+    if rows.finals.empty:
+        return FairnessCheck([])
+    unequal = [line for each in comparisons(rows.trials) for line in _of_comparison(rows, each)]
+    effort = list(_efforts(rows))
+    if not rows.specs:
+        remark = "how trials were trained is unknown, so only budgets were compared."
+    elif not unequal:
+        remark = f"equal between the losses compared: {COMPARED}."
+    else:
+        return FairnessCheck(unequal, effort=effort)
+    return FairnessCheck(unequal, f"Fairness check: {remark}", effort)
+
+
+def fairness(rows: StudyRows) -> list[str]:
+    """Return the sentences of the fairness check, for above a table."""
+    return check_fairness(rows).sentences
+
+
+def _of_comparison(rows: StudyRows, comparison: Comparison) -> Iterator[str]:
+    mine = comparison.trained(rows.trials)
+    several = len(comparisons(rows.trials)) > 1
+    for protocol, trials in mine.groupby("protocol", sort=False):
+        unequal = [_sentence(*each) for each in differing(treatments(rows, trials))]
+        if unequal:
+            where = f"{comparison.title}, {protocol}" if several else str(protocol)
+            yield (
+                f"Fairness check: not equal between the losses under {where}: {'; '.join(unequal)}."
+            )
+
+
+def _efforts(rows: StudyRows) -> Iterator[str]:
+    """Yield by protocol what searches spent on each loss, and on how many parameters, where that is
+    not equal: equal trials are not equal effort.
+    """
+    epochs = epochs_spent(rows)
+    tried = rows.trials[rows.trials["role"].isin(["search", "finalist"])]
+    for protocol, trials in tried.groupby("protocol", sort=False):
+        by_loss = {str(loss): mine for loss, mine in trials.groupby("loss", sort=False)}
+        spent = {
+            loss: int(mine["run_id"].map(epochs).fillna(0).sum()) for loss, mine in by_loss.items()
+        }
+        params = {loss: len(searched_parameters(mine["setting"])) for loss, mine in by_loss.items()}
+        if len({*spent.values()}) > 1 or len({*params.values()}) > 1:
+            yield (
+                f"Fairness check: searches under {protocol} spent {_span(spent)} epochs; searched "
+                f"parameters: {_span(params)}."
+            )
+
+
+def epochs_spent(rows: StudyRows) -> Mapping[str, int]:
+    """Return by trial how many epochs it ran."""
+    ran = rows.curves[rows.curves["metric"] == "seconds"].groupby("run_id")["epoch"].nunique()
+    return {str(run): int(count) for run, count in ran.items()}
+
+
+def searched_parameters(settings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the parameters of which a search tried several values."""
+    values: dict[str, set[Any]] = {}
+    for setting in settings:
+        for name, value in setting.items():
+            values.setdefault(name, set()).add(value)
+    return [name for name, tried in values.items() if len(tried) > 1]
+
+
+def _span(numbers: Mapping[str, int]) -> str:
+    """Return the smallest and the largest number with the losses that have them."""
+    low, high = min(numbers.values()), max(numbers.values())
+    if low == high:
+        return f"{low:,}"
+    ends = (
+        f"{end:,} ({', '.join(loss for loss, number in numbers.items() if number == end)})"
+        for end in (low, high)
+    )
+    return " to ".join(ends)
+
+
+def treatments(rows: StudyRows, trials: pd.DataFrame) -> Treatments:
+    """Return how each loss was trained, without what its search chose."""
+    found: Treatments = {}
+    searched = {
+        name.removeprefix(TRAINED)
+        for setting in trials["setting"]
+        for name in setting
+        if name.startswith(TRAINED)
+    }
+    for loss, mine in trials.groupby("loss", sort=False):
+        finals = mine[(mine["role"] == "final") & (mine["status"] == "FINISHED")]
+        counts = {
+            "search trials": int((mine["role"] == "search").sum()),
+            "replicates": finals["replicate"].nunique(),
+            "final trials": finals["seed"].nunique(),
+        }
+        for name, count in counts.items():
+            found.setdefault(name, {})[str(loss)] = str(count)
+        for name, value in _flat(rows.specs.get(str(mine["cell"].iloc[0]), {}), str(loss)):
+            if name not in searched:
+                found.setdefault(name, {})[str(loss)] = value
+    return found
+
+
+def _flat(spec: Mapping[str, Any], loss: str) -> Iterator[tuple[str, str]]:
+    for part, kind in PARTS.items():
+        for name in (each.name for each in fields(kind)):
+            if name in spec.get(part, {}) and name not in HARMLESS:
+                value = spec[part][name]
+                yield name, _by_card(loss) if (name, value) == ("batches", None) else str(value)
+
+
+def _by_card(loss: str) -> str:
+    """Return the batches that a loss has where the study leaves them to its card."""
+    try:
+        return find_card(loss).batches
+    except ValueError:  # a user's own loss that is not installed here
+        return "as its card says"
+
+
+def differing(found: Treatments) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Yield what has several values, and by value the losses that have it."""
+    for name, values in found.items():
+        by_value: dict[str, list[str]] = {}
+        for who, value in values.items():
+            by_value.setdefault(value, []).append(who)
+        if len(by_value) > 1:
+            yield name, by_value
+
+
+def _sentence(name: str, by_value: Mapping[str, Iterable[str]]) -> str:
+    """Name the most common value, then the losses that have another."""
+    ordered = sorted(by_value.items(), key=lambda item: -len(list(item[1])))
+    (most, _), *rest = ordered
+    return f"{name.replace('_', ' ')} {most}, but " + ", ".join(
+        f"{value} for {' and '.join(who)}" for value, who in rest
+    )

@@ -1,0 +1,51 @@
+"""Define the one record of a measured number: its value, its interval, and how it was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.ranking.readings import TUNED_ON_TEST
+from trainables.contract import PEEKING
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Hold a value, its 95 % interval if there is one, and what must travel with it.
+
+    Shares run from 0 to 1. A measurement whose rule or setting used test feedback always peeks.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    rule: str = ""
+    replicates: int = 0
+    setting: str = ""  # published, tuned or tuned-on-test; empty if there is none or none is known
+    peeks: bool = False  # chosen with test feedback
+    doubt: str = ""  # why the value cannot be right
+
+    def __post_init__(self) -> None:
+        feedback = self.rule == PEEKING or self.setting == TUNED_ON_TEST
+        object.__setattr__(self, "peeks", self.peeks or feedback)
+
+    def percent(self) -> str:
+        """Return the value in percent for a sentence, with a star if it peeks."""
+        return f"{100 * self.value:.1f}{'*' if self.peeks else ''}"
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return both ends of the interval; there must be one."""
+        assert self.low is not None
+        assert self.high is not None
+        return self.low, self.high
+
+
+def metric_label(name: str) -> str:
+    """Return recall_at_1 as Recall@1, map_at_r as MAP@R, pooled_recall_at_1 as pooled Recall@1."""
+    for prefix in ("pooled_", "matched_"):
+        if name.startswith(prefix):
+            return f"{prefix[:-1]} {metric_label(name.removeprefix(prefix))}"
+    head, at, tail = name.partition("_at_")
+    if not at:
+        return name.replace("_", "-").capitalize()
+    return f"{'MAP' if head == 'map' else head.capitalize()}@{tail.upper()}"

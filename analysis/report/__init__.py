@@ -1,0 +1,1 @@
+"""Write the HTML page of a study."""

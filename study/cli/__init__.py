@@ -1,0 +1,1 @@
+"""Offer the command line: one module per verb."""

@@ -1,0 +1,188 @@
+"""fairtrial data: prepare a dataset, check every image of it, or draw a contact sheet."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from search_spaces import pick
+from study.cli.terminal import FAIRTRIAL, end, one_sentence, terminal
+from study.errors import INTERRUPTED
+from trainables import fetch
+from trainables.contract import DatasetRef
+from trainables.datasets import preparing
+from trainables.datasets.catalogue import DATASETS
+from trainables.datasets.indexing import Index, index
+
+BROKEN = 3
+SHOWN = 10  # lines of a list; the rest is counted
+PICTURES = (".jpg", ".jpeg", ".png")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="a dataset (`fairtrial list datasets`)")]
+Root = Annotated[
+    str | None, typer.Option(metavar="PATH", help="image_folder: the folder; csv: the file")
+]
+
+app = typer.Typer(help="Prepare a dataset, check it, draw a contact sheet.", no_args_is_help=True)
+
+
+@app.command("prepare")
+def prepare(
+    name: Name,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="PATH", help="an archive or folder that you already have"),
+    ] = None,
+) -> None:
+    """Download a dataset or take what you have; recognise its layout, count it, and record the hash
+    of every image.
+    """
+    with one_sentence():
+        pick(DATASETS, name, "dataset")
+        again = source is None and preparing.is_prepared(name)
+        if not again:
+            try:
+                with _stages() as stages:
+                    preparing.prepare_dataset(name, source.expanduser() if source else None, stages)
+            except KeyboardInterrupt:
+                end("Interrupted; the same command resumes.", INTERRUPTED)
+        found = index(DatasetRef(name))
+    _lines(
+        terminal(),
+        (name, f"{'was prepared before' if again else 'is ready'}: {_counts(found)}."),
+        ("where", str(found.root)),
+        ("next", f"{FAIRTRIAL} data check {name}"),
+    )
+
+
+@app.command("check")
+def check(name: Name, root: Root = None) -> None:
+    """Decode every image once; list broken ones and how to leave them out. Exit 3 if there are
+    any.
+    """
+    from trainables.datasets import checking
+    from trainables.datasets.decode import leave_out
+
+    with one_sentence(), _stages() as stages:
+        found = checking.check_dataset(DatasetRef(name, root), stages("decoding", "images"))
+    console = terminal()
+    what = found.index
+    console.print(f"{name}: {_counts(what)}.", highlight=False, markup=False, soft_wrap=True)
+    _list(
+        console,
+        "file is not read: no image by its name, or in no class",
+        "files are not read: no images by their names, or in no class",
+        what.ignored,
+    )
+    _list(
+        console,
+        "class has a single image, which has no match",
+        "classes have a single image each, which has no match",
+        found.lone,
+    )
+    _list(
+        console,
+        "image to test is the same as one to train on; leave one of the two out",
+        "images to test are the same as ones to train on; leave one of each two out",
+        [f"{test}  =  {train}" for train, test in found.twins],
+    )
+    if not found.broken:
+        console.print("Every image is good.")
+        return
+    _list(
+        console,
+        "image is broken",
+        "images are broken",
+        [f"{file}  ({reason})" for file, reason in found.broken.items()],
+        shown=len(found.broken),
+    )
+    them = "it" if len(found.broken) == 1 else "them"
+    console.print(f"\nReplace {them}, or leave {them} out of any study with\n")
+    print(f"  {leave_out(list(found.broken))}")
+    raise typer.Exit(BROKEN)
+
+
+@app.command("show")
+def show(
+    name: Name,
+    root: Root = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="where the picture goes: .jpg or .png")
+    ] = None,
+) -> None:
+    """Draw a contact sheet: a few classes of each half, several images of each."""
+    target = out or Path(f"{name}.jpg")
+    with one_sentence():
+        if target.suffix.lower() not in PICTURES:
+            raise ValueError(f"--out takes a .jpg or .png file, but got '{target}'.")
+        found = index(DatasetRef(name, root))
+        from analysis.figures.contact_sheet import contact_sheet
+
+        sheet = contact_sheet(name, found)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sheet.save(target, quality=92)
+    _lines(terminal(), ("picture", str(target.absolute())))
+
+
+def _counts(found: Index) -> str:
+    sides = (
+        f"{len(classes):,} classes with {len(found.ids(classes)):,} images"
+        for classes in (found.train, found.test)
+    )
+    return "{:,} classes, {:,} images; {} to train on, {} to test".format(
+        len(found.names), len(found.labels), *sides
+    )
+
+
+def _lines(console: Console, *pairs: tuple[str, str]) -> None:
+    for what, text in pairs:
+        console.print(f"{what:<8} {text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _list(
+    console: Console, one: str, many: str, items: Sequence[str], *, shown: int = SHOWN
+) -> None:
+    if not items:
+        return
+    console.print(f"\n{len(items):,} {one if len(items) == 1 else many}:", highlight=False)
+    for item in items[:shown]:
+        console.print(f"  {item}", highlight=False, markup=False, soft_wrap=True)
+    if len(items) > shown:
+        console.print(f"  ... and {len(items) - shown:,} more", highlight=False)
+
+
+@contextmanager
+def _stages() -> Iterator[preparing.Stages]:
+    """Show a progress bar for each stage, on a terminal only."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[amount]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        disable=not Console(stderr=True).is_terminal,
+    ) as bars:
+
+        def begin(title: str, unit: str) -> fetch.ProgressCallback:
+            task = bars.add_task(escape(title), total=None, amount="")
+
+            def move(done: int, total: int | None) -> None:
+                size, name = (1e6, "MB") if unit == "bytes" else (1, unit)
+                whole = f" of {total / size:,.0f}" if total else ""
+                bars.update(
+                    task, completed=done, total=total, amount=f"{done / size:,.0f}{whole} {name}"
+                )
+
+            return move
+
+        yield begin

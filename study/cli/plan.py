@@ -1,0 +1,153 @@
+"""fairtrial plan: show what a study would do and cost, before anything starts."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from search_spaces import value_text
+from study.cli.terminal import Json, Name, Sets, Smoke, Source, one_sentence
+from study.config.notices import notices
+from study.config.plan import expand
+from study.config.sources import resolve
+from study.driver.preflight import check_place
+from trainables.fetch import home
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from study.estimate.counts import CellCounts
+
+
+def plan(
+    source: Source,
+    sets: Sets = [],  # noqa: B006
+    smoke: Smoke = False,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Count cells, trials and epochs; estimate time and disk; show the first settings of every
+    cell.
+    """
+    with one_sentence():
+        config = resolve(source, sets=sets, smoke=smoke, name=name).config
+        check_place(config)
+        expanded = expand(config)
+    from study.estimate.costs import estimate
+    from study.estimate.counts import count_cells, totals
+    from study.estimate.power import smallest_differences
+
+    with one_sentence():
+        cells = count_cells(expanded)
+        cost = estimate(
+            expanded, cells, slots=config.slots or max(1, (os.cpu_count() or 1) // config.workers)
+        )
+        differences = smallest_differences(expanded)
+    found = totals(expanded, cells)
+    if as_json:
+        more = {
+            "estimate": cost,
+            "smallest_differences": [asdict(each) for each in differences],
+            "plan": [asdict(cell) for cell in cells],
+        }
+        print(json.dumps(found | more, indent=1))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    _print_cells(console, cells)
+    stopping = f"; early stopping at epochs {found['rungs']}" if found["rungs"] else ""
+    models = (
+        f" ({_span(found['model_epochs'])} of single models)"
+        if found["model_epochs"] != found["epochs"]
+        else ""
+    )
+    console.print(
+        f"\n{found['cells']:,} cells, {found['search_trials']:,} search trials, "
+        f"{found['final_trials']:,} final trials, "
+        f"{found['baseline_trials']:,} baselines, {_span(found['epochs'])} "
+        f"epochs{models}{stopping}.",
+        soft_wrap=True,
+    )
+    _print_cost(console, cost)
+    for each in differences:
+        console.print(
+            f"On {each.dataset} it would show a difference of {100 * each.value:.1f} points of "
+            f"Recall@1 between two losses four times in five, if its numbers vary as those of "
+            f"{each.source} do; more searches show smaller ones.",
+            soft_wrap=True,
+        )
+    for notice in notices(expanded):
+        console.print(notice, style="yellow", soft_wrap=True)
+
+
+def _print_cells(console: "Console", cells: "Sequence[CellCounts]") -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column, side in (
+        ("cell", "left"),
+        ("search trials", "right"),
+        ("final trials", "right"),
+        ("models", "right"),
+        ("epochs", "right"),
+    ):
+        table.add_column(column, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for cell in cells:
+        table.add_row(
+            cell.label,
+            str(cell.search_trials),
+            str(cell.final_trials),
+            str(cell.models),
+            _span(cell.epochs),
+        )
+    console.print(table)
+    searched = [cell for cell in cells if cell.search_trials]
+    if searched:
+        console.print(
+            "\nFirst settings (the first is the published one; later ones depend on results, so "
+            "only a few can be shown)"
+        )
+    for cell in searched:
+        for number, setting in enumerate(cell.first_settings):
+            shown = "  ".join(
+                f"{key.removeprefix('loss.')}={value_text(value)}" for key, value in setting.items()
+            )
+            console.print(
+                f"{'' if number else cell.label:<30}  {shown}", soft_wrap=True, markup=False
+            )
+
+
+def _print_cost(console: "Console", cost: dict[str, Any]) -> None:
+    if cost["unknown"]:
+        console.print(f"Time unknown yet. {cost['unknown']}", soft_wrap=True)
+    else:
+        (low, high), hours = (
+            (seconds / 60 for seconds in cost["seconds"]),
+            cost["accelerator_hours"],
+        )
+        wall = (
+            f"{low:.1f} to {high:.1f} minutes"
+            if high < 180
+            else f"{low / 60:.1f} to {high / 60:.1f} hours"
+        )
+        console.print(
+            f"About {wall} on {cost['slots']} slots: {hours[0]:.2f} to {hours[1]:.2f} hours of one "
+            f"{cost['device'] or 'worker'}."
+        )
+        console.print(f"Time from {cost['time_from']}.", soft_wrap=True)
+    if cost["disk_bytes"] is not None:
+        console.print(f"Up to {_size(cost['disk_bytes'])} of disk.")
+    if cost["cache_bytes"]:
+        console.print(
+            f"Decoded images take {_size(cost['cache_bytes'])} in {home()}.", soft_wrap=True
+        )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
+
+
+def _span(pair: Sequence[float]) -> str:
+    return f"{pair[0]:,.0f}" if pair[0] == pair[1] else f"{pair[0]:,.0f} to {pair[1]:,.0f}"

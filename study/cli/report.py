@@ -1,0 +1,210 @@
+"""fairtrial report: print a study's ranking and write its page, or show one table or figure."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from study.cli.terminal import (
+    Format,
+    Json,
+    Studies,
+    one_sentence,
+    read_rows,
+    terminal,
+)
+from study.driver.folder import CONFIG, config_of, find_study, tracking_uri, write_readings
+
+if TYPE_CHECKING:
+    from analysis.figures.style import Picture
+
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        metavar="NAME",
+        help="only this table (`fairtrial list tables`); no page is written",
+    ),
+]
+FigureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--figure",
+        metavar="NAME",
+        help="only this figure (`fairtrial list figures`), as SVG and PNG; no page",
+    ),
+]
+PublishedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--published", metavar="PAPER", help="a paper's tables or figures in place of a study's"
+    ),
+]
+BesideOption = Annotated[
+    str | None,
+    typer.Option(
+        "--beside", metavar="PAPER", help="with --table: published values and gaps beside ours"
+    ),
+]
+
+# Another program, such as --cluster, reads the page's path off the last line.
+PathOption = Annotated[bool, typer.Option("--print-path", hidden=True)]
+
+
+def report(
+    study: Annotated[
+        str | None, typer.Argument(help="the study's name; the newest if not given")
+    ] = None,
+    studies: Studies = "studies",
+    table: TableOption = None,
+    figure: FigureOption = None,
+    form: Format = "text",
+    published: PublishedOption = None,
+    beside: BesideOption = None,
+    as_json: Json = False,
+    print_path: PathOption = False,
+) -> None:
+    """Print a study's ranking and write its HTML page, CSV and Markdown; or print one table in any
+    format; or write one figure.
+
+    --json prints the ranking for programs and writes no page.
+    """
+    with one_sentence():
+        _check(table, figure, form=form, published=published, beside=beside)
+    form = "json" if as_json else form
+    if figure:
+        _figure(Path(studies), study, figure, published)
+    elif published:
+        _paper(published, table, form)
+    elif table:
+        _table(Path(studies), study, table, form, beside)
+    elif as_json:
+        _ranking(Path(studies), study)
+    else:
+        _page(Path(studies), study, print_path=print_path)
+
+
+def _check(
+    table: str | None, figure: str | None, *, form: str, published: str | None, beside: str | None
+) -> None:
+    """Refuse options that would be ignored."""
+    if table and figure:
+        raise ValueError("A report shows one --table or one --figure, but got both; leave one out.")
+    if beside and published:
+        raise ValueError(
+            "--beside puts a paper's values beside a study's, but --published shows no study; "
+            "leave one of them out."
+        )
+    if beside and not table:
+        raise ValueError(
+            "--beside puts a paper's values beside one table of a study; name it with --table "
+            "(`fairtrial list tables`)."
+        )
+    if form != "text" and not (table or published):
+        raise ValueError(
+            "--format writes one table; name it with --table (`fairtrial list tables`), or take "
+            "--json for the ranking."
+        )
+
+
+def _paper(paper: str, table: str | None, form: str) -> None:
+    from analysis.published import PAPERS, published_table
+    from analysis.tables.writers import FORMATS, plain
+    from search_spaces import pick
+
+    with one_sentence():
+        write = pick(FORMATS, form, "format")
+        tables = [
+            published_table(paper, name)
+            for name in ([table] if table else pick(PAPERS, paper, "paper"))
+        ]
+    if form == "json" and not table:
+        print(json.dumps([plain(each) for each in tables], indent=1))
+    else:
+        print("\n".join(write(each) for each in tables), end="")
+
+
+def _table(studies: Path, study: str | None, table: str, form: str, beside: str | None) -> None:
+    from analysis.tables.catalogue import TABLES, Study, make_table
+    from analysis.tables.writers import FORMATS
+    from search_spaces import pick
+
+    with one_sentence():
+        write = pick(FORMATS, form, "format")
+        pick(TABLES, table, "table")
+        theirs = None
+        if beside:
+            from analysis.published import published_table
+
+            theirs = published_table(beside, table)
+        home = find_study(studies, study)
+        made = make_table(table, Study(read_rows(home), rope=config_of(home).rope / 100))
+    if theirs:
+        from analysis.tables.with_published import with_published
+
+        made = with_published(made, theirs, str(beside))
+    print(write(made), end="")
+
+
+def _figure(studies: Path, study: str | None, name: str, paper: str | None) -> None:
+    """Write into the study's figures folder, or into figures/PAPER here."""
+    with one_sentence():
+        if paper:
+            from analysis.published.paper_figures import published_figure
+
+            pictures, folder = published_figure(paper, name), Path("figures") / paper
+        else:
+            pictures, folder = _drawn(find_study(studies, study), name)
+        written = [path for picture in pictures for path in picture.drawing.save(folder)]
+    for path in written:
+        print(path)
+    if not pictures:
+        print(f"{name} has nothing to draw yet.")
+
+
+def _drawn(home: Path, name: str) -> "tuple[list[Picture], Path]":
+    from analysis.figures.catalogue import FIGURES, draw
+    from analysis.figures.from_study import FigureData
+    from analysis.report.report import CACHE, FOLDER
+    from analysis.tables.catalogue import Study
+    from search_spaces import pick
+
+    pick(FIGURES, name, "figure")  # a typo costs a second
+    data = FigureData(Study(read_rows(home)), config_of(home).select_metric, cache=home / CACHE)
+    return draw(name, data), home / FOLDER
+
+
+def _ranking(studies: Path, study: str | None) -> None:
+    from analysis.ranking.decomposition import plain
+    from analysis.ranking.ranking import rankings
+
+    with one_sentence():
+        found = rankings(read_rows(find_study(studies, study)))
+    print(json.dumps([plain(ranking) for ranking in found], indent=1))
+
+
+def _page(studies: Path, study: str | None, *, print_path: bool) -> None:
+    with one_sentence():
+        folder = find_study(studies, study)
+        config = config_of(folder)
+        text = (folder / CONFIG).read_text()
+    from analysis.record.ledger import LedgerReader
+    from analysis.record.state import StudyState
+    from analysis.report.page import write_page
+    from study.cli.print_ranking import print_rankings
+
+    with one_sentence():
+        write_readings(folder, StudyState(LedgerReader(folder).read()))
+        page, found, missed = write_page(
+            read_rows(folder), folder=folder, config_yaml=text, uri=tracking_uri(config)
+        )
+    console = terminal()
+    print_rankings(console, found)
+    console.print()
+    if print_path:
+        print(page)
+    else:
+        console.print(f"Report   {page}", soft_wrap=True, highlight=False)
+    if missed:
+        console.print(missed, style="yellow", soft_wrap=True, highlight=False, markup=False)

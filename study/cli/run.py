@@ -1,0 +1,156 @@
+"""fairtrial run: run a whole study, or the rest of one, then print its ranking."""
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from analysis.record.ledger import has_begun
+from study.cli.terminal import (
+    FAIRTRIAL,
+    Name,
+    Sets,
+    Smoke,
+    Source,
+    end,
+    one_sentence,
+    terminal,
+)
+from study.config.notices import notices
+from study.config.sources import resolve
+from study.config.study_config import StudyConfig
+from study.driver.folder import whole_config
+from study.driver.interrupts import raised
+from study.driver.preflight import PreparedStudy, prepare
+from study.errors import FAILED_TRIALS, NO_PLACE
+from study.presets import PRESETS
+
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="resume an interrupted study, or let a finished one grow"),
+]
+NewCode = Annotated[
+    bool,
+    typer.Option(
+        "--new-code",
+        help="with --resume: even if the code is not the one that the study began with",
+    ),
+]
+SIGINT = 2
+
+
+def run(
+    source: Source,
+    sets: Sets = [],  # noqa: B006
+    smoke: Smoke = False,
+    name: Name = None,
+    resume: Resume = False,
+    new_code: NewCode = False,
+) -> None:
+    """Run a study and print its ranking table. With --resume the name of a study in the studies
+    folder is enough.
+    """
+    console, config = terminal(), None
+    with raised():
+        try:
+            with one_sentence():
+                config = _config(source, sets, smoke=smoke, name=name, resume=resume)
+                study = prepare(config, resume=resume, console=console)
+                for notice in notices(study.plan):
+                    console.print(
+                        notice, style="yellow", soft_wrap=True, highlight=False, markup=False
+                    )
+            _run(console, study, source, new_code=new_code)
+        except KeyboardInterrupt as interrupt:  # before the first trial, or after the last
+            _interrupted(console, config, getattr(interrupt, "signal", SIGINT))
+
+
+def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool) -> None:
+    console.print("Starting Ray and MLflow ...", style="dim")
+    from study.cli.print_ranking import print_rankings
+    from study.driver.study_run import drive
+
+    config = study.plan.config
+    with one_sentence():
+        result = drive(study, new_code=new_code)
+    if result.obstacle:
+        end(
+            f"The study cannot continue here ({result.obstacle.text}). Nothing is lost: fix that, "
+            f"then `{_again(config)}`.",
+            NO_PLACE,
+        )
+    if result.interrupted:
+        _interrupted(console, config, result.signal or SIGINT)
+    print_rankings(console, result.rankings)
+    console.print()
+    for what, where in [
+        ("Report", f"{result.page}   ({FAIRTRIAL} report {config.name} adds embedding maps)"),
+        ("Trials", f"{FAIRTRIAL} ui"),
+        *_next(source),
+    ]:
+        console.print(f"{what:<8} {where}", soft_wrap=True, highlight=False, markup=False)
+    if result.untracked:
+        end(result.untracked, NO_PLACE)
+    if result.failed:
+        errors = result.folder / "ray"
+        console.print(
+            f"{result.failed} of {result.trials} trials failed; their errors are in {errors}.",
+            soft_wrap=True,
+        )
+        raise typer.Exit(FAILED_TRIALS)
+
+
+def _config(
+    source: str, sets: list[str], *, smoke: bool, name: str | None, resume: bool
+) -> StudyConfig:
+    """Return the requested config; with --resume that of the study itself."""
+    if not resume:
+        return resolve(source, sets=sets, smoke=smoke, name=name).config
+    studies = next(
+        (text for item in sets for key, _, text in [item.partition("=")] if key == "studies"),
+        "studies",
+    )
+    at = [*sets, f"studies={studies}"]  # it may have been moved
+    if source.endswith((".yaml", ".yml")):
+        return resolve(source, sets=at, smoke=smoke, name=name).config
+    kept = whole_config(Path(studies) / (name or (f"{source}-smoke" if smoke else source)))
+    if not kept.exists():
+        raise ValueError(
+            f"There is no study '{kept.parent.name}' in {studies} to resume; leave out "
+            "--resume to start it."
+        )
+    return resolve(str(kept), sets=at).config
+
+
+def _interrupted(console: Console, config: StudyConfig | None, signal: int) -> NoReturn:
+    begun = config and has_begun(Path(config.studies) / config.name)
+    how = (
+        f"Nothing is lost: `{_again(config)}` resumes it."
+        if config and begun
+        else "No trial had begun, and nothing is left behind."
+    )
+    console.print(f"Interrupted. {how}", soft_wrap=True, highlight=False, markup=False)
+    raise typer.Exit(128 + signal)
+
+
+def _again(config: StudyConfig) -> str:
+    where = "" if config.studies == "studies" else f" --set studies={config.studies}"
+    return f"{FAIRTRIAL} run {config.name} --resume{where}"
+
+
+def _next(source: str) -> list[tuple[str, str]]:
+    """Return what to type next to run a study of your own."""
+    if source in PRESETS:
+        return [
+            (
+                "Next",
+                f"{FAIRTRIAL} config show {source} --name mine > mine.yaml   (edit it, then: "
+                f"{FAIRTRIAL} run mine.yaml)",
+            )
+        ]
+    return (
+        [("Next", f"edit {source}, then: {FAIRTRIAL} run {source} --name another")]
+        if Path(source).is_file()
+        else []
+    )

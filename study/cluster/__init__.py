@@ -1,0 +1,1 @@
+"""Connect to the Ray cluster that a study runs on."""

@@ -1,0 +1,1 @@
+"""Read and check what the user asked for, and expand it into a plan."""

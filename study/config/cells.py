@@ -1,0 +1,152 @@
+"""List the cells and baselines of a study, and what its keys mean for a dataset, a protocol or one
+cell.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+
+from study.config.keys import Keys
+from study.config.overrides import AXIS_KEYS, matches, values_for
+from study.config.protocols import StudyProtocol, check_splits, find_protocol, make_protocol
+from study.config.split_files import parse_splits
+from trainables.contract import (
+    PCA,
+    PEEKING,
+    PIXELS,
+    POOLED,
+    UNTRAINED,
+    Cell,
+    DatasetRef,
+    ImageTransform,
+    Split,
+)
+from trainables.datasets.catalogue import DATASETS
+from trainables.datasets.indexing import halves
+from trainables.networks.backbones import find_backbone
+from trainables.networks.weights import NONE
+
+AUTO = "auto"  # among baselines: those that fit the weights
+RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
+SomeKeys = TypeVar("SomeKeys", bound=Keys)
+
+
+def axes(keys: Keys) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each axis of the study's cells."""
+    return {axis: getattr(keys, key) for axis, key in AXIS_KEYS.items()}
+
+
+def list_cells(keys: Keys) -> tuple[Cell, ...]:
+    """Return dataset x backbone x embedding size x loss x protocol, in order, minus leave_out."""
+    every = (Cell(*parts) for parts in product(*axes(keys).values()))
+    return tuple(
+        cell for cell in every if not any(matches(entry, cell) for entry in keys.leave_out)
+    )
+
+
+def list_baselines(
+    keys: Keys, cells: Iterable[Cell], seeds: Sequence[int]
+) -> list[tuple[Cell, int]]:
+    """Return the baselines with their seeds, for every dataset, backbone and embedding size.
+
+    What no seed changes runs once, such as raw pixels and the features of a pretrained network; a
+    network with random weights or a random head runs for every seed.
+    """
+    pretrained = keys.weights != NONE
+    fitting = (PIXELS, POOLED if pretrained else UNTRAINED) if AUTO in keys.baselines else ()
+    wanted = {*keys.baselines, *fitting}
+    once = (PCA, POOLED) if pretrained else ()
+    networks = dict.fromkeys(replace(cell, loss=UNTRAINED, protocol="none") for cell in cells)
+    found: list[tuple[Cell, int]] = []
+    for dataset in keys.dataset:
+        here = [cell for cell in networks if cell.dataset == dataset]
+        if PIXELS in wanted:
+            found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), seeds[0]))
+        for name in (POOLED, UNTRAINED, PCA):
+            scored = [replace(cell, loss=name) for cell in here] if name in wanted else []
+            found += product(scored, seeds[:1] if name in once else seeds)
+    return found
+
+
+def for_cell(keys: SomeKeys, cell: Cell) -> SomeKeys:
+    """Return the keys as this cell has them: with the values of `where`."""
+    return keys.model_copy(update=values_for(keys.where, cell)) if keys.where else keys
+
+
+def is_searched(keys: Keys, cell: Cell) -> bool:
+    """Return whether the study searches settings for this cell."""
+    return keys.strategy != "fixed" and (keys.peek_search or find_protocol(cell.protocol).searches)
+
+
+def dataset_ref(keys: Keys, dataset: str) -> DatasetRef:
+    """Return where the dataset is and which of its classes and images the study uses."""
+    if not DATASETS[dataset].needs_root:
+        return DatasetRef(dataset, exclude=keys.exclude, max_classes=keys.max_classes)
+    return DatasetRef(
+        dataset,
+        keys.data_root,
+        keys.train_classes,
+        keys.test_classes,
+        keys.exclude,
+        keys.max_classes,
+    )
+
+
+def measured_metrics(keys: Keys, dataset: str) -> tuple[str, ...]:
+    """Return the metrics, with `recalls` spelled out."""
+    recalls = [f"recall_at_{k}" for k in DATASETS[dataset].recalls]
+    names = [part for name in keys.metrics for part in (recalls if name == RECALLS else [name])]
+    return tuple(dict.fromkeys(names))
+
+
+def values_of_fields(keys: Keys, kind: Any) -> dict[str, Any]:
+    """Return the values of the keys that are fields of `kind`, a part of a TrialSpec."""
+    return {field.name: getattr(keys, field.name) for field in fields(kind)}
+
+
+def image_transform(keys: Keys, dataset: str, backbone: str) -> ImageTransform:
+    """Return the transform with the backbone's input size, unless the keys set another or all
+    images are smaller.
+    """
+    own = find_backbone(backbone).input_size
+    size = own if backbone == PIXELS else keys.image_size or own
+    if not (keys.image_size and backbone != PIXELS):
+        size = min(size, DATASETS[dataset].side or size)
+    return ImageTransform(**values_of_fields(keys, ImageTransform) | {"image_size": size})
+
+
+def study_protocol(keys: Keys, name: str, *, draw: int = 0) -> StudyProtocol:
+    """Return the protocol with the study's keys. draw: another division than the study's own."""
+    return make_protocol(name, {**dict(keys), "split_seed": keys.split_seed + draw})
+
+
+def make_splits(keys: Keys, dataset: str, protocol: str, *, draw: int = 0) -> tuple[Split, ...]:
+    """Draw the splits of a dataset under a protocol, or read them from split_file."""
+    sides = halves(dataset_ref(keys, dataset))
+    divides = study_protocol(keys, protocol, draw=draw)
+    if keys.split_file and divides.rule != PEEKING:
+        return _read_splits(keys.split_file, dataset, protocol, divides=divides, sides=sides)
+    splits = divides.splits(*sides)
+    check_splits(splits, *sides, rule=divides.rule)
+    return splits
+
+
+def _read_splits(
+    path: str,
+    dataset: str,
+    protocol: str,
+    *,
+    divides: StudyProtocol,
+    sides: tuple[Sequence[int], Sequence[int]],
+) -> tuple[Split, ...]:
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no text"
+        raise ValueError(
+            f"split_file={path} cannot be read ({reason}); every study writes such files into its "
+            f"splits folder."
+        ) from None
+    return parse_splits(text, path, dataset, protocol=protocol, divides=divides, halves=sides)

@@ -1,0 +1,1 @@
+"""Drive a study in one process: its folder, its lease, its MLflow mirror and its end."""

@@ -1,0 +1,163 @@
+"""Show a study while it runs: a live table on a terminal, one line per trial elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from analysis.record.state import CellProgress, Follower, StudyState, TrialState
+from analysis.record.trial_id import TrialId
+from study.config.budget import expected_epochs, expected_search
+from study.config.plan import StudyPlan
+from trainables.contract import Cell
+
+DIVERGED = 3  # trials in a row that are worth a message
+PHASES = {"search": "searches", "final": "final trials"}
+
+
+@dataclass
+class PlannedCell:
+    """Hold what one cell will have, before any of its trials has started."""
+
+    label: str
+    trials: int = 0
+
+
+class LiveView(Follower):
+    """Hear about events after they are on record; draw at most four times a second."""
+
+    def __init__(self, plan: StudyPlan, console: Console | None = None) -> None:
+        self.plan, self.console = plan, console or Console()
+        self.state = StudyState()
+        self.cells: dict[Cell, PlannedCell] = {
+            cell: PlannedCell(plan.label(cell), sum(plan.trials(cell))) for cell in plan.cells
+        }
+        for cell, _ in plan.baseline_cells():
+            self.cells.setdefault(cell, PlannedCell(plan.label(cell))).trials += 1
+        self.left = 0.0  # epochs that are still expected
+        for cell in plan.cells:
+            search = expected_search(plan.config, plan.search_trials(cell), races=plan.races(cell))
+            final = plan.trials(cell)[1] * plan.for_cell(cell).epochs
+            self.left += plan.config.searches * search + final
+        self.epochs = 0  # of this driver
+        self.began = self.first_epoch = time.monotonic()
+        self.live: Live | None = None
+
+    def follow(self, state: StudyState) -> None:
+        """Show this state from now on, with what earlier drivers have done."""
+        self.state = state
+        for trial in state.trials.values():
+            if trial.ended:
+                self._expect_less(self._expected(trial.id, trial.started.epochs))
+
+    def _expected(self, trial: TrialId, epochs: int) -> float:
+        if trial.phase == "final":
+            return epochs
+        whole = trial.is_published_setting or trial.role == "finalist"
+        return expected_epochs(self.plan.config, runs_to_the_end=whole)
+
+    def _expect_less(self, epochs: float) -> None:
+        self.left = max(0.0, self.left - epochs)
+
+    @contextmanager
+    def running(self, *, slots: int) -> Iterator[None]:
+        """Show the study while it runs."""
+        self.first_epoch = time.monotonic()
+        before = f", {self.state.ended} done before" if self.state.ended else ""
+        self.say(
+            f"Study '{self.plan.config.name}': {len(self.plan.cells)} cells, {self.state.total} "
+            f"trials{before}, {slots} at a time."
+        )
+        if not self.console.is_terminal:
+            yield
+            return
+        with Live(
+            get_renderable=self.render, console=self.console, refresh_per_second=4, transient=True
+        ) as self.live:
+            yield
+        self.live = None
+
+    def trial_started(self, trial: TrialState) -> None:
+        if not self.epochs:
+            self.first_epoch = time.monotonic()
+
+    def epoch_done(self, trial: TrialState) -> None:
+        if trial.epoch:
+            self.epochs += 1
+            self._expect_less(1)
+
+    def trial_ended(self, trial: TrialState) -> None:
+        ended, cell = trial.ended, self.state.cells[trial.id.cell]
+        assert ended is not None
+        if trial.id.phase == "search":  # what was expected of it and not used
+            self._expect_less(self._expected(trial.id, trial.started.epochs) - ended.epoch)
+        if cell.diverged_in_a_row == DIVERGED:
+            self.say(
+                f"{cell.label}: {DIVERGED} trials in a row diverged; a study with a lower "
+                "learning_rate or with clip_norm may not; a loss of your own may have a bug."
+            )
+        if not self.live:
+            best = f", best so far {_score(cell)}" if cell.best is not None else ""
+            at = f" at epoch {ended.epoch}" if ended.epoch else ""
+            self.say(
+                f"{self.state.ended:>3}/{self.state.total}  {cell.label} {trial.id.name} "
+                f"{ended.outcome}{at}{best}  ({self.pace()})"
+            )
+
+    def say(self, text: str) -> None:
+        """Print one line with the time since the study began."""
+        clock = _clock(time.monotonic() - self.began)
+        self.console.print(f"[{clock}] {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def pace(self) -> str:
+        """Return how fast the study is, and how long it will take."""
+        seconds = time.monotonic() - self.first_epoch
+        if self.epochs < 2 or seconds <= 0:
+            return "starting"
+        rate = self.epochs / seconds
+        return f"{rate:.1f} epochs/s, about {_clock(self.left / rate)} left"
+
+    def render(self) -> Group:
+        """Return the live table."""
+        table = Table(box=None, pad_edge=False)
+        metric = self.plan.config.select_metric
+        for column in ("cell", "trials", "", f"best so far ({metric})", ""):
+            right = column.startswith(("trials", "best"))
+            table.add_column(column, justify="right" if right else "left")
+        for cell, planned in self.cells.items():
+            progress = self.state.cells.get(cell, CellProgress(planned.label))
+            bar = ProgressBar(total=planned.trials, completed=progress.ended, width=16)
+            best = _score(progress) if progress.best is not None else ""
+            doing = Text(_doing(progress, planned.trials), style="dim")
+            count = f"{progress.ended}/{planned.trials}"
+            table.add_row(planned.label, count, bar, best, doing)
+        foot = (
+            f"{_clock(time.monotonic() - self.began)}  {self.state.ended}/{self.state.total} "
+            f"trials  {self.pace()}   * chosen with test feedback"
+        )
+        return Group(table, Text(foot, style="dim"))
+
+
+def _doing(progress: CellProgress, trials: int) -> str:
+    if progress.open:
+        return PHASES[progress.phase]
+    return "done" if progress.ended == trials else "waits"
+
+
+def _score(cell: CellProgress) -> str:
+    return f"{cell.best:.3f}{'*' if cell.peeks else ''}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes:02}:{rest:02}"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

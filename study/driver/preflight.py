@@ -1,0 +1,134 @@
+"""Make ready what a study needs before it starts: storage, server, weights, decoded images."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from study.config.plan import StudyPlan, expand
+from study.config.study_config import StudyConfig
+from study.driver.folder import make_private, new_folder, old_folder, tracking_uri
+from study.driver.lease import holder
+from study.errors import PreflightError
+from trainables.datasets.indexing import index
+from trainables.datasets.pixels import decode_once
+from trainables.fetch import home
+from trainables.networks.backbones import find_backbone
+from trainables.networks.weights import IMAGENET, NONE, fetch_weights, load_weights
+
+SERVER_TIMEOUT = 10  # seconds for a tracking server to answer
+
+
+@dataclass(frozen=True)
+class PreparedStudy:
+    """Hold a study that can start: its plan, and the folder that it owns."""
+
+    plan: StudyPlan
+    folder: Path
+
+
+def prepare(
+    config: StudyConfig, *, resume: bool = False, console: Console | None = None
+) -> PreparedStudy:
+    """Check everything that can be checked without Ray, and make ready what trials read.
+
+    Raise ValueError if the name is taken, there is nothing to resume, or the data are not here,
+    PreflightError if this machine cannot run a study, and TrackingError if MLflow cannot be used.
+    """
+    folder = old_folder(config) if resume else new_folder(config)
+    check_place(config)
+    plan = expand(config)
+    stage(plan, console)
+    make_private(folder)
+    if resume and not holder(folder):  # what another driver writes is in its place
+        from analysis.tracking import forget_moved
+
+        forget_moved(tracking_uri(config), config.name)
+    return PreparedStudy(plan, folder)
+
+
+def check_place(config: StudyConfig) -> None:
+    """Raise PreflightError if the studies folder is read-only or a tracking server is away."""
+    root = Path(config.studies).absolute()
+    existing = next(path for path in (root, *root.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise PreflightError(
+            f"The studies folder must be writable, but {existing} is not; choose another with "
+            "--set studies=FOLDER."
+        )
+    if config.tracking_uri and config.tracking_uri.startswith("http"):
+        ask_server(config.tracking_uri)
+
+
+def ask_server(uri: str) -> None:
+    """Raise PreflightError if an MLflow server does not answer."""
+    parts = urlsplit(uri)
+    # No password in a message.
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+    try:
+        urllib.request.urlopen(f"{address}/health", timeout=SERVER_TIMEOUT).close()
+    except (OSError, ValueError) as error:
+        raise PreflightError(
+            f"The MLflow server {address} did not answer ({error}); start it, or leave "
+            "tracking_uri empty for the embedded store."
+        ) from None
+
+
+def stage(plan: StudyPlan, console: Console | None = None) -> None:
+    """Fetch weight files and decode images on this machine; quick the second time.
+
+    Raise ValueError if the data are not here or an image is broken, and ConnectionError if weights
+    cannot be fetched.
+    """
+    config = plan.config
+    for dataset in config.dataset:
+        index(plan.dataset_ref(dataset))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    quiet = Console(quiet=True)
+    with Progress(*columns, console=console or quiet, transient=True) as bars:
+        for backbone in config.backbone:
+            bar = _Bar(bars, f"Fetching the weights of {backbone}")
+            fetch_weights(backbone, config.weights, bar)
+            if config.weights not in (IMAGENET, NONE):
+                # A file that does not fit the backbone is refused now.
+                load_weights(find_backbone(backbone).build(3)[0], Path(config.weights))
+        for dataset in config.dataset:
+            bar = _Bar(bars, f"Decoding {dataset}, once for this machine")
+            try:
+                decode_once(plan.dataset_ref(dataset), config.cache_size, bar)
+            except OSError as error:
+                raise PreflightError(
+                    f"Images cannot be decoded into {home()} ({error}); set FAIRTRIAL_DATA to a "
+                    "better place."
+                ) from None
+
+
+class _Bar:
+    """Show a progress bar once there is progress; work that was done before shows none."""
+
+    def __init__(self, bars: Progress, title: str) -> None:
+        self.bars, self.title = bars, title
+        self.task: TaskID | None = None
+
+    def __call__(self, done: int, total: int | None) -> None:
+        if self.task is None:
+            self.task = self.bars.add_task(self.title)
+        self.bars.update(self.task, completed=done, total=total)

@@ -1,0 +1,299 @@
+"""Run every trial of a study on Ray, in the only Tuner, then rank the losses."""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ray
+from ray import tune
+
+from analysis.ranking.ranking import Ranking
+from analysis.record.events import StudyFinished, StudyResumed, StudyStopping
+from analysis.record.frames import read_record
+from analysis.record.ledger import has_begun
+from analysis.record.record import Record
+from analysis.record.trial_id import folder_of
+from analysis.report.page import write_page
+from analysis.tracking import TrackingError
+from study.cluster.nodes import ask_nodes, check_nodes
+from study.cluster.slot_pool import SlotPool, open_slot_pool
+from study.config.plan import StudyPlan
+from study.config.study_config import StudyConfig
+from study.driver.checkpoints import RAY, next_attempt
+from study.driver.folder import (
+    CONFIG,
+    config_yaml,
+    tracking_uri,
+    write_readings,
+    write_splits,
+)
+from study.driver.interrupts import Interrupts
+from study.driver.lease import Lease
+from study.driver.live_view import LiveView
+from study.driver.mlflow_mirror import MlflowMirror
+from study.driver.preflight import PreparedStudy, prepare
+from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
+from study.driver.tune_callback import Obstacle, TuneCallback
+from study.errors import PreflightError
+from study.search.early_stopping import EarlyStopping
+from study.search.searcher import StudySearcher
+from trainables.outputs.disk import replace_text
+from trainables.workers.slot import Slot
+
+RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """Hold how a study ended. An interrupted one has no ranking and no page."""
+
+    folder: Path
+    tracking_uri: str
+    trials: int
+    failed: int
+    interrupted: bool
+    rankings: list[Ranking] = field(default_factory=list)
+    page: Path | None = None
+    signal: int = 0  # that interrupted it
+    obstacle: Obstacle | None = None  # that interrupted it
+    untracked: str = ""  # what MLflow lacks, and why
+
+
+def run_study(
+    config: StudyConfig,
+    *,
+    resume: bool = False,
+    new_code: bool = False,
+    view: LiveView | None = None,
+) -> StudyResult:
+    """Run every trial of the study on local Ray, or on the cluster that RAY_ADDRESS names.
+
+    resume: continue a study that was interrupted, or let one grow. new_code: even if the code has
+    changed since it began.
+    """
+    return drive(prepare(config, resume=resume), new_code=new_code, view=view)
+
+
+def drive(
+    study: PreparedStudy, *, new_code: bool = False, view: LiveView | None = None
+) -> StudyResult:
+    """Run what is left of a prepared study, with one driver at a time."""
+    interrupts, view = Interrupts(), view or LiveView(study.plan)
+    lease = Lease(study.folder, interrupts.ask, view.say)
+    with lease, interrupts.watched(), _nothing_left(study.folder):
+        return StudyRun(study.plan, study.folder, interrupts, view, new_code=new_code).run()
+
+
+@contextmanager
+def _nothing_left(folder: Path) -> Iterator[None]:
+    """Remove the folder of a study that ended before its first line."""
+    try:
+        yield
+    except BaseException:
+        if not has_begun(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+class StudyRun:
+    """Run one driver's part of a study, from where its record ends."""
+
+    def __init__(
+        self,
+        plan: StudyPlan,
+        folder: Path,
+        interrupts: Interrupts,
+        view: LiveView,
+        *,
+        new_code: bool,
+    ) -> None:
+        self.plan, self.folder, self.interrupts, self.view = plan, folder, interrupts, view
+        if not has_begun(folder):  # so that the study can be resumed from here on
+            self._write_config()
+        trained = sum(sum(plan.trials(cell)) for cell in plan.cells)
+        self.identity = identity(plan, total=trained + len(plan.baseline_cells()))
+        self.record = Record(folder, follower=view)
+        state, past = self.record.state, bool(self.record.past)
+        view.follow(state)
+        self.grows = check_same(state, self.identity, new_code=new_code) if past else {}
+        self.stopping = EarlyStopping(plan)
+        self.searcher = StudySearcher(first_plan(state, plan.config) if past else plan)
+        rebuild(self.record, self.searcher, self.stopping)
+        self.callback = TuneCallback(plan, self.record)
+
+    def run(self) -> StudyResult:
+        """Train what is left, bring MLflow up to date, and rank if nothing is left."""
+        mirror = MlflowMirror(self.plan, self.record, say=self.view.say)
+        ours, untracked = not ray.is_initialized(), ""
+        try:
+            self._train(mirror)
+            if self.is_over and not self.record.state.finished:
+                self.record.note(StudyFinished())
+        finally:
+            # Before Ray goes: a thread that frees a Ray object at that moment ends the process.
+            try:
+                untracked = self._close(mirror)
+            finally:
+                self.record.close()
+                with suppress(OSError):  # a full disk: the next driver or report writes it
+                    write_readings(self.folder, self.record.state)
+                if ours:
+                    ray.shutdown()
+        return self._result(untracked)
+
+    def _train(self, mirror: MlflowMirror) -> None:
+        if self.record.past and self.searcher.over and not self.grows:  # only MLflow may lack some
+            self._write_config()
+            mirror.wait_until_ready()
+            return
+        pool = self._open_pool()
+        if len([node for node in ray.nodes() if node["Alive"]]) > 1:
+            check_nodes(self.folder, ask_nodes(self.folder))
+        mirror.wait_until_ready()
+        self._begin()
+        interrupts = self.interrupts  # Tune pickles its searcher
+        self.searcher.serve(
+            slots=pool.slots,
+            assigned=self.callback.assigned,
+            halts=lambda: interrupts.stopping,
+        )
+        slots = min(pool.slots(), self.identity.total)
+        with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
+            try:
+                _tuner(self, pool).fit()
+            except Exception as error:  # Tune also writes files of its own
+                if not self.callback.meets_obstacle("".join(traceback.format_exception(error))):
+                    raise
+
+    def _begin(self) -> None:
+        """Note the first line of this driver. From here on there is something to resume."""
+        write_splits(self.plan, self.folder)
+        write_readings(self.folder, self.record.state)
+        if self.record.past:
+            self._write_config()
+            now = {name: getattr(self.identity, name) for name in ("code", "total", "commit")}
+            self.record.note(StudyResumed(grows=self.grows, **now))
+            if self.grows:
+                self.searcher.grow(self.plan)
+        else:
+            self.record.note(self.identity)
+            if self.record.failure:
+                raise self.record.failure
+        take_up(self.record, self.searcher)
+
+    def _write_config(self) -> None:
+        replace_text(self.folder / CONFIG, config_yaml(self.plan.config))
+
+    def _open_pool(self) -> SlotPool:
+        with self.interrupts.starting_ray():
+            try:
+                return open_slot_pool(self.plan.config, self.view.say, load=self.searcher.load)
+            except Exception as error:
+                if ray.is_initialized() or isinstance(error, (PreflightError, ValueError)):
+                    raise
+                why = " ".join(str(error).split())
+                raise PreflightError(
+                    f"A study needs Ray, but Ray did not start ({why}); try again when this "
+                    "machine has less to do."
+                ) from error
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        failure = self.record.failure
+        return Obstacle("disk_full", str(failure)) if failure else self.callback.obstacle
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing is left; a trial that was cut off counts as left."""
+        return self.searcher.over and not self.obstacle
+
+    def _close(self, mirror: MlflowMirror) -> str:
+        """Bring MLflow up to date, and return what it lacks.
+
+        After an interruption, report nothing: all is on record.
+        """
+        try:
+            mirror.close(patient=not self.obstacle)  # a full disk also stops the store
+        except TrackingError as error:
+            if not (self.interrupts.signal or self.obstacle):
+                return str(error)
+        return ""
+
+    def must_end(self, pool: SlotPool) -> bool:
+        """Return whether the study ends now. Tune asks after every event."""
+        pool.slots()  # also tells a growing cluster that nothing is left to start
+        if self.interrupts.stopping and not self.record.state.stopping:
+            self.record.note(StudyStopping())
+        return self.interrupts.ending or self.obstacle is not None
+
+    def _result(self, untracked: str) -> StudyResult:
+        state, uri = self.record.state, tracking_uri(self.plan.config)
+        rankings, page = list[Ranking](), None
+        if self.is_over:
+            page, rankings, missed = write_page(
+                read_record(self.folder),
+                folder=self.folder,
+                config_yaml=config_yaml(self.plan.config),
+                uri=uri,
+                maps=False,
+            )
+            untracked = untracked or missed
+        return StudyResult(
+            self.folder,
+            uri,
+            trials=state.ended,
+            failed=state.outcomes["failed"],
+            interrupted=not self.is_over,
+            rankings=rankings,
+            page=page,
+            signal=self.interrupts.signal,
+            obstacle=self.obstacle,
+            untracked=untracked,
+        )
+
+
+class _Ends(tune.Stopper):
+    """Ask whether the study must end. Tune pickles its stoppers, but never reads them."""
+
+    def __init__(self, must_end: Callable[[], bool]) -> None:
+        self.must_end = must_end
+
+    def __getstate__(self) -> dict[str, bool]:
+        return {}
+
+    def __call__(self, trial_id: str, result: dict[str, object]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.must_end()
+
+
+def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
+    slot = tune.with_parameters(Slot, resources=pool.resources)
+    return tune.Tuner(
+        tune.with_resources(slot, pool.slot_resources()),
+        tune_config=tune.TuneConfig(
+            search_alg=run.searcher,
+            scheduler=run.stopping,
+            num_samples=-1,  # the searcher knows when it is over
+            reuse_actors=True,
+            trial_name_creator=lambda trial: trial.trial_id,
+            trial_dirname_creator=lambda trial: folder_of(trial.config["trial"]),
+        ),
+        run_config=tune.RunConfig(
+            name=str(next_attempt(run.folder)),
+            storage_path=str((run.folder / RAY).absolute()),
+            verbose=0,
+            stop=_Ends(lambda: run.must_end(pool)),
+            callbacks=[run.callback],
+            failure_config=tune.FailureConfig(max_failures=RETRIES),
+            # No num_to_keep: with it Tune writes down the whole experiment after every checkpoint.
+            # The callback removes old ones.
+            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True),
+        ),
+    )

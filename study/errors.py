@@ -1,0 +1,7 @@
+"""Define how a command ends when it cannot do its work: one exception, and the exit codes."""
+
+BAD_INPUT, FAILED_TRIALS, NO_PLACE, INTERRUPTED = 2, 3, 4, 130
+
+
+class PreflightError(Exception):
+    """Report that the config is good, but this machine or cluster cannot run it."""

@@ -1,0 +1,1 @@
+"""Estimate what a study will cost: trials, epochs, hours and disk."""

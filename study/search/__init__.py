@@ -1,0 +1,1 @@
+"""Search and stop early: one searcher and one scheduler that serve all cells of a study."""

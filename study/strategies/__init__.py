@@ -1,0 +1,1 @@
+"""Search strategies: propose hyperparameter settings for one cell."""

@@ -1,0 +1,75 @@
+"""Intervals obey their laws on random inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.statistics import Sample, estimates, pairs
+from analysis.statistics.mixed import BORROWED
+from tests.support.samples import losses
+
+made_losses = st.builds(
+    losses,
+    st.integers(0, 10_000),
+    count=st.integers(2, 6),
+    replicates=st.integers(1, 5),
+    classes=st.integers(2, 15),
+    uneven=st.booleans(),
+)
+
+
+@given(made_losses)
+def test_a_pair_turned_round_has_the_interval_turned_round(made: dict[str, Sample]) -> None:
+    back = pairs(dict(reversed(made.items())))
+    for (one, other), gap in pairs(made).items():
+        low, high = gap.interval(among=len(made))
+        expected = back[other, one].interval(among=len(made))
+        assert (-high, -low) == pytest.approx(expected, abs=1e-9)
+
+
+@given(made_losses, st.floats(-5, 5), st.integers(0, 1000))
+def test_a_constant_and_the_order_of_classes_and_replicates_change_no_interval(
+    made: dict[str, Sample], constant: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    first = next(iter(made.values()))
+    columns, rows = rng.permutation(len(first.counts)), rng.permutation(len(first.replicates))
+    moved = {
+        loss: Sample(
+            one.means[rows][:, columns] + constant,
+            one.counts[columns],
+            tuple(one.replicates[row] for row in rows),
+        )
+        for loss, one in made.items()
+    }
+    for pair, gap in pairs(moved).items():
+        assert gap.interval() == pytest.approx(pairs(made)[pair].interval(), abs=1e-9)
+    for loss, number in estimates(moved).items():
+        low, high = estimates(made)[loss].interval()
+        assert number.interval() == pytest.approx((low + constant, high + constant), abs=1e-9)
+
+
+@given(made_losses)
+def test_no_variance_is_below_that_of_classes_or_the_share_of_its_own_replicates(
+    made: dict[str, Sample],
+) -> None:
+    for (one, other), gap in pairs(made).items():
+        own = made[one].minus(made[other])
+        weights, by_class = own.weights, own.by_class()
+        gaps = weights * (by_class - weights @ by_class)
+        v_c = float((gaps**2).sum()) * len(weights) / (len(weights) - 1)
+        assert float(gap.variance) >= v_c - 1e-12
+        df = len(own.replicates) - 1
+        if df:
+            v_s = float(own.by_replicate().var(ddof=1)) / (df + 1)
+            assert float(gap.variance) >= df / (df + BORROWED) * v_s - 1e-12
+        assert gap.df >= 1
+
+
+@given(made_losses)
+def test_intervals_for_all_pairs_are_wider_than_those_for_one(made: dict[str, Sample]) -> None:
+    for gap in pairs(made).values():
+        assert gap.reach(among=len(made)) >= gap.reach() * (1 - 1e-3)

@@ -1,0 +1,230 @@
+"""The command line, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from study.__main__ import app
+from study.cli import doctor
+from study.cli.listing import KINDS
+from study.presets import PRESETS
+
+HEAVY = ("torch", "ray", "mlflow")
+BAD = [
+    ["run", "quickstart", "--set", "losses=multisimilarity"],
+    ["run", "quickstrt"],
+    ["run", "quickstart", "--set", "settings.triplet.margin=-1"],
+    ["run", "quickstart", "--set", "val_fraction=0.99"],
+    ["run", "bad.yaml"],
+    ["plan", "quickstart", "--set", "epochs=0"],
+    ["train", "quickstart", "--cell", "triplet/defalt"],
+    ["run", "quickstart", "--set", "epochs.x=3"],
+    ["run", "quickstart", "--set", "tracking_uri=nonsense"],
+    ["list", "lossses"],
+    ["report", "nothing"],
+    ["report", "--table", "turnament"],
+    ["report", "--table", "retrieval", "--format", "xls"],
+    ["report", "--table", "retrieval", "--beside", "thesys"],
+    ["report", "--published", "thesis", "--table", "transfer"],
+    ["compare", "one", "another"],
+    ["config", "show", "quickstart", "--set", "nonsense"],
+    ["ui"],
+]
+
+
+@pytest.mark.parametrize("words", BAD, ids=[" ".join(words) for words in BAD])
+def test_bad_input_ends_with_exit_2_and_one_sentence_before_anything_heavy_is_imported(
+    words: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.yaml").write_text("name: x\nno_such_key: 1\n")
+    program = (
+        "import sys; sys.argv[1:] = sys.argv[1:]\n"
+        "from study.__main__ import main\n"
+        "try:\n    main()\n"
+        f"finally:\n    print('HEAVY', [name for name in {HEAVY} if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout.strip() == "HEAVY []"
+    assert done.stderr.startswith("fairtrial: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.yaml"]
+
+
+def test_the_version_is_the_packages() -> None:
+    told = CliRunner().invoke(app, ["--version"])
+    assert (told.exit_code, told.stdout) == (0, f"fairtrial {version('fairtrial')}\n")
+    assert version("fairtrial").count(".") == 2
+
+
+def test_a_place_that_is_not_writable_ends_with_exit_4(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(
+        app, ["run", "quickstart", "--set", f"studies={tmp_path}/file/studies"]
+    )
+    assert result.exit_code == 4
+    assert "must be writable" in result.stderr
+
+
+def test_an_unreachable_tracking_server_ends_with_exit_4(tmp_path: Path) -> None:
+    options = ["--set", "tracking_uri=http://127.0.0.1:9", "--set", f"studies={tmp_path}/studies"]
+    result = CliRunner().invoke(app, ["run", "quickstart", *options])
+    assert result.exit_code == 4
+    assert "did not answer" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_list_reads_well_and_speaks_json(kind: str) -> None:
+    plain = CliRunner().invoke(app, ["list", kind])
+    entries = json.loads(CliRunner().invoke(app, ["list", kind, "--json"]).stdout)
+    assert plain.exit_code == 0
+    assert entries
+    assert all(name in plain.stdout and entry["about"] for name, entry in entries.items())
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_the_shown_config_is_yaml_that_gives_the_same_config(preset: str, tmp_path: Path) -> None:
+    shown = (
+        CliRunner()
+        .invoke(app, ["config", "show", preset, "--set", "seed=3", "--name", "other"])
+        .stdout
+    )
+    path = tmp_path / "study.yaml"
+    path.write_text(shown)
+    again = CliRunner().invoke(app, ["config", "show", str(path)]).stdout
+    assert yaml.safe_load(again) == yaml.safe_load(shown)
+    assert "# --set" in shown
+    assert f"# preset {preset}" in shown
+    assert f"# file {path}" in again
+
+
+def test_config_keys_lists_every_key() -> None:
+    from study.config.study_config import StudyConfig
+
+    shown = CliRunner().invoke(app, ["config", "keys"]).stdout
+    assert all(key in shown for key in StudyConfig.model_fields)
+
+
+def test_plan_counts_the_quickstart() -> None:
+    plan = json.loads(CliRunner().invoke(app, ["plan", "quickstart", "--json"]).stdout)
+    # 4 losses x 2 protocols; 3 replicates of 4 searched cells x 8 trials, and of 8 final trials;
+    # pixels once and the untrained network thrice.
+    assert (
+        plan["cells"],
+        plan["search_trials"],
+        plan["final_trials"],
+        plan["baseline_trials"],
+    ) == (8, 96, 24, 4)
+    # Stopping at 2 and 4 of 8 epochs leaves 2 + 2/2 + 4/4 = 4 epochs a search trial; the first of
+    # each search is never stopped.
+    assert plan["epochs"] == [3 * (4 * 8 + 28 * 4) + 24 * 8, 120 * 8]
+    assert plan["model_epochs"] == plan["epochs"]
+    assert len(plan["plan"]) == plan["cells"]
+    assert 0 < plan["estimate"]["accelerator_hours"][0] <= plan["estimate"]["accelerator_hours"][1]
+    assert plan["estimate"]["seconds"][0] > 0
+    assert plan["estimate"]["disk_bytes"] > 0
+
+
+def test_plan_needs_neither_data_nor_weights_to_count() -> None:
+    plan = json.loads(CliRunner().invoke(app, ["plan", "reality_check", "--json"]).stdout)
+    assert (plan["cells"], plan["search_trials"], plan["final_trials"]) == (42, 2100, 420)
+    assert plan["model_epochs"] == [4 * epochs for epochs in plan["epochs"]]
+    assert plan["estimate"]["accelerator_hours"] is None
+    assert "not here yet" in plan["estimate"]["unknown"]
+
+
+def test_plan_reads_well(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "study", "plan", "quickstart", "--smoke"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr == ""
+    shown = done.stdout
+    assert "8 cells, 16 search trials, 16 final trials, 3 baselines" in shown
+    assert "minutes" in shown
+
+
+def test_train_runs_one_cell_here_and_keeps_the_test_classes_closed() -> None:
+    result = CliRunner().invoke(
+        app, ["train", "quickstart", "--smoke", "--cell", "triplet/fixed_validation"]
+    )
+    assert result.exit_code == 0
+    assert result.stdout.count("epoch ") == 2
+    assert "test" not in result.stdout
+
+
+def test_train_with_final_reads_the_test_classes_and_marks_what_peeks() -> None:
+    honest, peeking = (
+        CliRunner()
+        .invoke(
+            app, ["train", "quickstart", "--smoke", "--final", "--cell", f"contrastive/{protocol}"]
+        )
+        .stdout
+        for protocol in ("fixed_validation", "default")
+    )
+    assert "test at epoch" in honest
+    assert "test feedback" not in honest
+    assert "chosen with test feedback" in peeking.splitlines()[-2]
+
+
+def test_doctor_finds_this_machine_good(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--studies", str(tmp_path)])
+    assert result.exit_code == 0, result.stdout
+    assert "All good." in result.stdout
+
+
+def test_doctor_says_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hyperopt", None)
+    result = CliRunner().invoke(app, ["doctor", "--studies", str(tmp_path)])
+    assert result.exit_code == 4
+    assert "FAIL  hyperopt" in result.stdout
+
+
+def test_doctor_says_that_ray_is_open_to_everyone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = {
+        "eth0": [
+            SimpleNamespace(family=socket.AF_INET, address=address)
+            for address in ("127.0.0.1", "192.168.0.1", "8.8.8.8")
+        ]
+    }
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: addresses)
+    monkeypatch.setattr(doctor, "_answers", lambda address, port: port == 6379)
+    with pytest.raises(PermissionError, match=r"reach Ray at 8\.8\.8\.8:6379;"):
+        doctor._ports()
+
+
+def test_the_console_script_and_the_module_are_the_same(tmp_path: Path) -> None:
+    module = subprocess.run(
+        [sys.executable, "-m", "study", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    script = subprocess.run(
+        [str(Path(sys.executable).parent / "fairtrial"), "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert module.stdout == script.stdout
+    assert "run" in script.stdout

@@ -1,0 +1,52 @@
+"""The smallest difference that a plan names is shown four times in five by the shipped code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.statistics import QUICKSTART, Sample, pairs, smallest_difference
+from study.config.plan import expand
+from study.estimate.power import smallest_differences
+from tests.conftest import MakeConfig
+
+STUDIES, CLASSES = 400, 60
+
+
+def power(losses: int, replicates: int, gap: float) -> float:
+    """Return how often one loss, which is this much better, is told apart from another one."""
+    rng, own = np.random.default_rng(0), QUICKSTART
+    easy = own.classes * rng.normal(size=(STUDIES, 1, CLASSES))
+    samples = {}
+    for number in range(losses):
+        sd = float(np.sqrt(np.mean(np.square(own.replicates))))
+        means = (
+            easy
+            + gap * (number == 0)
+            + own.loss_in_class * rng.normal(size=(STUDIES, 1, CLASSES))
+            + sd * rng.normal(size=(STUDIES, replicates, 1))
+            + own.residual * rng.normal(size=(STUDIES, replicates, CLASSES))
+        )
+        samples[number] = Sample(means, np.ones(CLASSES), tuple(range(replicates)))
+    first = pairs(samples)[0, 1]
+    return float((first.value > first.reach(among=losses)).mean())
+
+
+@pytest.mark.parametrize(("losses", "replicates"), [(2, 5), (4, 3), (4, 10), (10, 5)])
+def test_it_is_shown_four_times_in_five(losses: int, replicates: int) -> None:
+    gap = smallest_difference(QUICKSTART, losses=losses, replicates=replicates, classes=CLASSES)
+    assert gap is not None
+    assert 0.7 < power(losses, replicates, gap) < 0.9
+
+
+def test_more_replicates_show_smaller_differences(config: MakeConfig) -> None:
+    (few,), (many,) = (
+        smallest_differences(expand(config(searches=searches))) for searches in (2, 8)
+    )
+    assert many.value < few.value / 2
+    assert few.source == "the quickstart"
+
+
+def test_one_run_or_test_feedback_shows_nothing(config: MakeConfig) -> None:
+    assert smallest_differences(expand(config(searches=1, reproductions=1))) == []
+    assert smallest_differences(expand(config(searches=3, protocols=["default"]))) == []

@@ -1,0 +1,82 @@
+"""A process that trains is set up once."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from trainables.distributed.process import own_device, set_deterministic, take_gpus
+
+PROGRAM = """
+import torch
+from pathlib import Path
+from trainables.distributed.process import prepare_process
+
+prepare_process()
+assert torch.get_num_threads() == 1
+
+def faults():
+    return int(Path("/proc/self/stat").read_text().rsplit(")")[1].split()[7])
+
+for _ in range(20):
+    torch.ones(2**24)  # 64 MB: mapped and unmapped each time by default
+before = faults()
+for _ in range(10):
+    torch.ones(2**24)
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_that_was_freed_is_used_again_without_asking_the_system():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 20_000  # pages; ten times 64 MB are 163,840 of them
+
+
+TRAINED = """
+import torch
+from trainables.distributed.process import release_memory
+
+torch.optim.AdamW(torch.nn.Linear(2, 2).parameters())  # brings in all that torch has
+release_memory()
+"""
+
+
+def test_a_process_that_trained_ends_without_a_word():
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout + done.stderr == ""
+
+
+@pytest.mark.parametrize(("share", "seen"), [(0.0, ""), (0.5, "0"), (1.0, "0")])
+def test_a_process_without_a_share_sees_no_gpu(
+    share: float, seen: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # as Ray leaves it
+    fractions: list[float] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
+    take_gpus(share)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == seen
+    assert fractions == [share] * (share == 0.5)
+
+
+def test_the_device_is_the_current_gpu_with_its_number(monkeypatch: pytest.MonkeyPatch):
+    assert own_device() == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert own_device() == torch.device("cuda", 1)
+
+
+def test_deterministic_mode_is_set_and_taken_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    set_deterministic(True)
+    assert torch.are_deterministic_algorithms_enabled()
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    set_deterministic(False)
+    assert not torch.are_deterministic_algorithms_enabled()

@@ -1,0 +1,149 @@
+"""An exported model gives the embeddings that its trial was scored with, in any runtime."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional as F
+
+from tests.support import trees
+from tests.support.specs import SPLIT, final, sketches
+from trainables import load_embedder
+from trainables.contract import BEST, NOT_TRAINED, DatasetRef, Outputs, Split, TrialSpec
+from trainables.datasets.indexing import index
+from trainables.datasets.pixels import Dataset, load
+from trainables.networks.network import build_network
+from trainables.outputs import artifacts
+from trainables.outputs.embedder import CONFIG, ONNX, WEIGHTS, Embedder
+from trainables.outputs.exporting import Exported, _normalized, export_model
+from trainables.training.learner import Learner
+
+
+def trained(spec: TrialSpec, data: Dataset, folder: Path) -> Learner:
+    """A finished final trial, with the files that it leaves."""
+    learner = Learner(replace(spec, outputs=Outputs(last=False, embeddings=True)), data)
+    while not learner.done:
+        learner.epoch()
+    learner.read_test()
+    folder.mkdir(exist_ok=True)
+    artifacts.write_checkpoint(folder, {"state": learner.state(), "artifacts": learner.artifacts()})
+    return learner
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Learner, Embedder, Path]:
+    folder = tmp_path_factory.mktemp("exported")
+    learner = trained(final(epochs=1), sketches(), folder / "trial")
+    return (
+        learner,
+        export_model(folder / "trial" / BEST, learner.spec, folder / "model"),
+        folder / "model",
+    )
+
+
+def units(learner: Learner, fold: int = 0) -> np.ndarray:
+    return F.normalize(torch.from_numpy(learner.embeddings[fold]["embedding"]).float()).numpy()
+
+
+def test_a_loaded_embedder_gives_the_trials_own_embeddings(exported):
+    learner, _, folder = exported
+    assert sorted(path.name for path in folder.iterdir()) == sorted([CONFIG, ONNX, WEIGHTS])
+    ids, pixels = learner.embeddings[0]["image"][:90], sketches().pixels
+    vectors = load_embedder(folder)([pixels[i] for i in ids])
+    np.testing.assert_allclose(vectors, units(learner)[:90], atol=1e-6)
+    assert vectors.dtype == np.float32
+    assert load_embedder(folder)([]).shape == (0, 8)
+
+
+@pytest.mark.parametrize("loss", NOT_TRAINED)
+def test_a_baseline_can_be_exported_with_the_vectors_that_it_was_scored_with(loss, tmp_path):
+    spec = replace(
+        final(loss, epochs=0), rule="untrained", splits=(Split(SPLIT.train, (), SPLIT.test),)
+    )
+    learner = trained(spec, sketches(), tmp_path / "trial")
+    embedder = export_model(tmp_path / "trial" / BEST, learner.spec, tmp_path / "model")
+    vectors = load_embedder(tmp_path / "model")(
+        [sketches().pixels[i] for i in learner.embeddings[0]["image"][:9]]
+    )
+    assert vectors.shape == (9, embedder.size)
+    np.testing.assert_allclose(vectors, units(learner)[:9], atol=1e-6)
+
+
+def test_onnx_gives_the_same_vectors_for_any_number_of_images(exported):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    learner, embedder, folder = exported
+    images = [sketches().pixels[i] for i in learner.embeddings[0]["image"][:7]]
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    for count in (1, 7):
+        (found,) = session.run(None, {"images": embedder.crops(images[:count]).float().numpy()})
+        np.testing.assert_allclose(found, embedder(images[:count]), atol=1e-5)
+
+
+def test_several_folds_are_joined_as_scoring_joins_them(tmp_path):
+    other = Split(train=SPLIT.select + SPLIT.train[4:], select=SPLIT.train[:4], test=SPLIT.test)
+    learner = trained(
+        replace(final(epochs=1), splits=(SPLIT, other)), sketches(), tmp_path / "trial"
+    )
+    embedder = export_model(tmp_path / "trial" / BEST, learner.spec, tmp_path / "model")
+    rows = np.flatnonzero(np.isin(learner.embeddings[0]["class"], SPLIT.test))[:20]
+    vectors = embedder([sketches().pixels[i] for i in learner.embeddings[0]["image"][rows]])
+    parts = [
+        units(learner, fold)[
+            np.flatnonzero(np.isin(learner.embeddings[fold]["class"], SPLIT.test))[:20]
+        ]
+        for fold in (0, 1)
+    ]
+    np.testing.assert_allclose(vectors, np.hstack(parts) / np.sqrt(2), atol=2e-3)
+
+
+def test_files_are_cropped_as_scoring_crops_them(tmp_path):
+    root = trees.folders(tmp_path / "photos", [f"class_{i}" for i in range(8)], images=4)
+    dataset_ref = DatasetRef("image_folder", str(root))
+    split = Split(train=(0, 1), select=(2, 3), test=(4, 5, 6, 7))
+    base = final(epochs=1, batch_size=4, images_per_class=2)
+    transform = replace(base.transform, cache_size=18, center_crop=0.9)
+    cell = replace(base.cell, dataset="image_folder")
+    spec = replace(
+        base,
+        cell=cell,
+        dataset_ref=dataset_ref,
+        fingerprint=index(dataset_ref).fingerprint,
+        splits=(split,),
+        transform=transform,
+    )
+    learner = trained(spec, load(dataset_ref, 18), tmp_path / "trial")
+    embed = export_model(tmp_path / "trial" / BEST, spec, tmp_path / "model")
+    files = [root / index(dataset_ref).files[i] for i in learner.embeddings[0]["image"]]
+    np.testing.assert_allclose(embed(files), units(learner), atol=2e-3)
+    with Image.open(files[0]) as image:
+        np.testing.assert_allclose(
+            embed([image, np.asarray(image)]), embed([files[0]] * 2), atol=1e-6
+        )
+
+
+def test_the_entry_of_every_kind_of_backbone_is_the_same_in_onnx():
+    images = torch.randint(0, 256, (2, 3, 16, 16)).float()
+    for backbone in ("tiny", "resnet18", "bn_inception"):
+        network = build_network(
+            backbone, 3, size=4, pooling="gap", weights=None, freeze_bn=False, bf16=False, seed=0
+        ).eval()
+        torch.testing.assert_close(
+            _normalized(network.input_layer, images),
+            network.input_layer(images.byte()),
+            atol=1e-4,
+            rtol=1e-4,
+        )
+        assert Exported([network])(torch.zeros(1, 3, 64, 64)).shape == (1, 4)
+
+
+def test_what_is_not_a_model_or_not_an_image_is_refused(exported, tmp_path):
+    with pytest.raises(ValueError, match=r"has no model.safetensors; `fairtrial export"):
+        load_embedder(tmp_path)
+    (tmp_path / "a.jpg").write_text("no")
+    with pytest.raises(ValueError, match=r"a.jpg must be an image"):
+        exported[1]([tmp_path / "a.jpg"])

@@ -1,0 +1,103 @@
+"""The images of a few classes as batches."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from trainables.contract import DatasetRef, ImageTransform
+from trainables.datasets.indexing import Index
+from trainables.datasets.pixels import Dataset, Pixels, load
+from trainables.training.crops import draws
+from trainables.training.images import Images, ahead
+
+LOOK = ImageTransform(6, 8, 1.0, "resized", (0.3, 1.0), (3 / 4, 4 / 3), max_shift=0, flip=True)
+DRAWING = ImageTransform(
+    28, 256, 1.0, "shifted", (0.08, 1.0), (3 / 4, 4 / 3), max_shift=2, flip=True
+)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def colour() -> Dataset:
+    """Make images of three channels and various sides, with classes interleaved."""
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (*rng.integers(8, 14, 2), 3), dtype=np.uint8) for _ in range(30)]
+    listed = Index(
+        Path("."), (), np.arange(30) % 5, tuple("abcde"), (0, 1), (2, 3, 4), "0", channels=3
+    )
+    return Dataset(
+        listed,
+        Pixels(
+            np.concatenate([image.ravel() for image in images]),
+            np.array([image.shape for image in images]),
+        ),
+    )
+
+
+def test_an_images_look_does_not_depend_on_its_batch_or_its_place_in_it(colour):
+    images = Images(colour, (0, 1, 4), LOOK, CPU)
+    looks, every = draws((0, 0, 1, 1), 30), np.arange(18)
+    alone = torch.cat([images.augmented(every[i : i + 1], looks) for i in every])
+    order = np.random.default_rng(0).permutation(18)[:11]
+    assert torch.equal(images.augmented(order, looks), alone[order])
+    twice = np.array([3, 3, 17, 3])
+    assert torch.equal(images.augmented(twice, looks), alone[twice])
+
+
+def test_an_images_look_depends_on_its_id_and_not_on_the_split_it_is_in(colour):
+    looks = draws((7,), 30)
+    few, many = Images(colour, (4,), LOOK, CPU), Images(colour, (0, 1, 4), LOOK, CPU)
+    rows = np.flatnonzero(many.labels == 4)
+    assert torch.equal(few.augmented(np.arange(6), looks), many.augmented(rows, looks))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_same_image_in_the_same_epoch_looks_the_same_on_any_number_of_workers(colour, workers):
+    images, looks = Images(colour, (0, 1, 2, 3), LOOK, CPU), draws((0, 0, 3, 1), 30)
+    batch = np.random.default_rng(1).permutation(24)[:16]
+    parts = [images.augmented(part, looks) for part in np.split(batch, workers)]
+    assert torch.equal(torch.cat(parts), images.augmented(batch, looks))
+
+
+def test_plain_pixels_of_drawings_are_the_file():
+    data = load(DatasetRef("sketches"), 256)
+    images = Images(data, (7, 3), DRAWING, CPU)
+    seen = images.plain(np.arange(len(images)))
+    assert seen.shape == (120, 1, 28, 28)
+    assert all(
+        np.array_equal(seen[i, 0].numpy(), data.pixels[image][:, :, 0])
+        for i, image in enumerate(images.ids)
+    )
+
+
+def test_reading_pixels_twice_gives_the_same_pixels(colour):
+    images, rows = Images(colour, (2, 3), LOOK, CPU), np.arange(12)
+    first = images.plain(rows).clone()
+    images.augmented(rows, draws((0,), 30)).zero_()
+    assert torch.equal(images.plain(rows), first)
+
+
+def test_images_of_some_classes_cannot_reach_any_other(colour):
+    images = Images(colour, (4, 1), LOOK, CPU)
+    assert set(images.labels.tolist()) == {1, 4}
+    assert images.labels.tolist() == colour.index.labels[images.ids].tolist()
+    assert len(images) == 12
+    with pytest.raises(IndexError):
+        images.plain(np.array([12]))
+
+
+def test_work_ahead_keeps_the_order_and_passes_errors_on():
+    assert list(ahead(lambda x: x * x, range(5))) == [0, 1, 4, 9, 16]
+    assert list(ahead(lambda x: x, [])) == []
+    with pytest.raises(ZeroDivisionError):
+        list(ahead(lambda x: 1 / x, [1, 0, 2]))
+
+
+def test_work_is_never_more_than_one_item_ahead_of_the_reader():
+    started = []
+    reader = ahead(started.append, range(10))
+    next(reader)
+    assert started in ([0], [0, 1])
+    reader.close()

@@ -1,0 +1,169 @@
+"""Use a trained network in other programs: images in, unit vectors out, cropped as in scoring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.contract import POOLED, ImageTransform, TrialSpec
+
+# An import of this package must not take the seconds that torch takes.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+    from torch import Tensor
+
+    from trainables.networks.network import Network
+
+    Picture = str | Path | Image | NDArray[np.uint8]
+
+WEIGHTS, CONFIG, ONNX = "model.safetensors", "config.json", "model.onnx"
+BATCH = 64  # images per forward pass
+
+
+class Embedder:
+    """Embed images: one unit vector per image, whose dot products are cosines.
+
+    Several models (folds) are joined as one.
+    """
+
+    def __init__(self, config: dict[str, Any], networks: Sequence[Network]) -> None:
+        self.config, self.networks = config, list(networks)
+        # Models exported by versions up to 0.5 say "look".
+        seen: dict[str, Any] = config.get("transform") or config["look"]
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in seen.items()
+        }
+        self.transform = ImageTransform(**values)
+
+    @property
+    def size(self) -> int:
+        """Return the length of a vector."""
+        return sum(network.size for network in self.networks)
+
+    def __call__(self, images: Sequence[Picture]) -> NDArray[np.float32]:
+        """Return a row per image.
+
+        images: files, Pillow images or arrays (height, width[, channels]) of 0 to 255.
+        """
+        import numpy as np
+        import torch
+
+        batches = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
+        with torch.inference_mode():
+            rows = [unit_embeddings(self.networks, self.crops(batch)).numpy() for batch in batches]
+        return np.concatenate(rows) if rows else np.zeros((0, self.size), dtype=np.float32)
+
+    def crops(self, images: Sequence[Picture]) -> Tensor:
+        """Return what the network sees: uint8, (n, channels, side, side)."""
+        import numpy as np
+
+        from trainables.training.crops import centre, cut
+
+        pixels = [self._pixels(image) for image in images]
+        boxes = centre(np.array([each.shape for each in pixels]), self.transform)
+        return cut(pixels, boxes, self.transform.image_size)
+
+    def _pixels(self, image: Picture) -> NDArray[np.uint8]:
+        """Return the image upright, at the size at which the dataset's images were decoded."""
+        import numpy as np
+        from PIL import Image
+
+        from trainables.datasets.decode import BrokenImageError, decode, resize_shorter_side
+
+        if isinstance(image, str | Path):
+            path = Path(image).expanduser().absolute()
+            try:
+                image = decode(path.parent, path.name)
+            except BrokenImageError as error:
+                raise ValueError(
+                    f"{path} must be an image, but cannot be decoded ({error.reason})."
+                ) from None
+        elif not isinstance(image, Image.Image):
+            grey = image.ndim == 3 and image.shape[-1] == 1
+            image = Image.fromarray(np.ascontiguousarray(image.squeeze(-1) if grey else image))
+        image = image.convert("L" if self.config["channels"] == 1 else "RGB")
+        if self.config["shrinks"]:
+            image = resize_shorter_side(image, self.transform.cache_size)
+        return np.atleast_3d(np.asarray(image, dtype=np.uint8))
+
+
+def unit_embeddings(networks: Sequence[Network], images: Tensor) -> Tensor:
+    """Join models as scoring does: normalise, concatenate, normalise."""
+    import torch
+    from torch.nn import functional as F
+
+    return F.normalize(
+        torch.cat([F.normalize(network(images).float()) for network in networks], dim=1)
+    )
+
+
+def load_embedder(folder: str | Path) -> Embedder:
+    """Load what `fairtrial export` wrote. Raise ValueError if the folder holds no model."""
+    from safetensors.torch import load_file
+
+    folder = Path(folder).expanduser()
+    missing = [name for name in (WEIGHTS, CONFIG) if not (folder / name).is_file()]
+    if missing:
+        raise ValueError(
+            f"{folder} must hold an exported model, but has no {missing[0]}; `fairtrial export "
+            f"STUDY CELL` writes one."
+        )
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    return Embedder(config, load_networks(config, load_file(folder / WEIGHTS)))
+
+
+def export_config(spec: TrialSpec, *, channels: int, shrinks: bool) -> dict[str, Any]:
+    """Return all that load_embedder needs, and where the model comes from.
+
+    shrinks: whether decoding resized the dataset's images.
+    """
+    return {
+        "backbone": spec.cell.backbone,
+        "embedding_size": 0 if spec.cell.loss == POOLED else spec.cell.embedding_size,
+        "channels": channels,
+        "models": len(spec.splits),
+        "pooling": spec.model.pooling,
+        "freeze_bn": spec.model.freeze_bn,
+        "precision": spec.model.precision,
+        "shrinks": shrinks,
+        "transform": asdict(spec.transform),
+        "loss": spec.cell.loss,
+        "protocol": spec.cell.protocol,
+        "dataset": spec.cell.dataset,
+        "seed": spec.seed,
+        "rule": spec.rule,
+        "setting": dict(spec.setting),
+    }
+
+
+def load_networks(config: dict[str, Any], tensors: dict[str, Tensor]) -> list[Network]:
+    """Build the networks of an exported config, and load the tensors named `model/parameter`."""
+    from trainables.networks.network import build_network
+
+    networks = []
+    for i in range(config["models"]):
+        network = build_network(
+            config["backbone"],
+            config["channels"],
+            size=config["embedding_size"],
+            pooling=config["pooling"],
+            weights=None,
+            freeze_bn=config["freeze_bn"],
+            bf16=config["precision"] == "bfloat16",
+            seed=0,
+        )
+        prefix = f"{i}/"
+        network.load_state_dict(
+            {
+                name.removeprefix(prefix): value
+                for name, value in tensors.items()
+                if name.startswith(prefix)
+            }
+        )
+        networks.append(network.eval())
+    return networks

@@ -1,0 +1,106 @@
+"""Export a final trial's chosen weights for other programs: safetensors with a config, and ONNX."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from trainables.contract import TrialSpec
+from trainables.datasets.catalogue import DATASETS
+from trainables.networks.network import InputLayer, Network
+from trainables.outputs.embedder import (
+    CONFIG,
+    ONNX,
+    WEIGHTS,
+    Embedder,
+    export_config,
+    load_networks,
+    unit_embeddings,
+)
+
+OPSET = 18
+
+
+def export_model(best: Path, spec: TrialSpec, folder: Path) -> Embedder:
+    """Write model.safetensors, config.json and model.onnx, and return the same model.
+
+    best: the trial's best.pt.
+    """
+    states: list[dict[str, Tensor]] = torch.load(best, map_location="cpu", weights_only=True)
+    info = DATASETS[spec.dataset_ref.dataset]
+    config = export_config(spec, channels=info.channels, shrinks=info.pixels is None)
+    tensors = {
+        f"{i}/{name}": value.contiguous()
+        for i, state in enumerate(states)
+        for name, value in state.items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+    embedder = Embedder(config, load_networks(config, tensors))
+    write_onnx(
+        embedder.networks, folder / ONNX, channels=info.channels, side=spec.transform.image_size
+    )
+    return embedder
+
+
+def write_onnx(networks: Sequence[Network], path: Path, *, channels: int, side: int) -> None:
+    """Write an ONNX model from images to unit vectors.
+
+    Its images are floats of 0 to 255, (n, channels, side, side), cropped as in scoring.
+    """
+    example = torch.rand(2, channels, side, side) * 255
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        torch.onnx.export(
+            Exported(networks).eval(),
+            (example,),
+            path,
+            input_names=["images"],
+            output_names=["embeddings"],
+            dynamic_shapes={"images": {0: torch.export.Dim("n")}},
+            opset_version=OPSET,
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+
+class Exported(nn.Module):
+    """Wrap the networks in operations that any runtime knows: nothing in place, always float32."""
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return unit_embeddings([_Plain(network) for network in self.networks], images)  # type: ignore[misc, arg-type]
+
+
+class _Plain:
+    """Wrap one network in float32, with the input layer of _normalized()."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+
+    def __call__(self, images: Tensor) -> Any:
+        network = self.network
+        return network.head(network.pool(network.trunk(_normalized(network.input_layer, images))))
+
+
+def _normalized(layer: InputLayer, images: Tensor) -> Tensor:
+    """Do what InputLayer.forward does, as one product and one sum."""
+    images = images.flip(1) if layer.bgr else images
+    images = (
+        images.expand(-1, layer.channels, -1, -1) if images.shape[1] < layer.channels else images
+    )
+    return images * layer.scale + layer.shift

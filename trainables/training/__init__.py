@@ -1,0 +1,1 @@
+"""Train and score: images, batches, crops, optimiser, the fit of one split, the learner of all."""

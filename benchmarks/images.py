@@ -88,7 +88,7 @@ def ours(root: str, *, in_memory: bool) -> Iterator[int]:
     transform = ImageTransform(
         SIDE, 256, 0.875, "resized", (0.08, 1.0), (3 / 4, 4 / 3), 0, flip=True
     )
-    images = Images(data, range(CLASSES), transform, torch.device("cpu"))
+    images = Images(data, data.index.ids(range(CLASSES)), transform, torch.device("cpu"))
     normalize = InputLayer(Entry(MEAN, STD))
     rows, epoch = np.arange(len(images)), 0
     crops = draws((0, epoch), len(images))

@@ -53,15 +53,15 @@ def study(**changes: Any) -> StudyConfig:
 
 def record(job: Job) -> dict[str, Any]:
     """Train one trial to its last epoch, and return its row."""
-    from trainables.datasets.pixels import load
     from trainables.distributed.process import prepare_process
+    from trainables.training.features import load_data
     from trainables.training.learner import Learner
 
     prepare_process()
     loss, number, replicate, setting = job
     plan = expand(study(losses=[loss], searches=replicate))
     spec = plan.spec(plan.cells[0], "search", plan.search_seed(replicate), setting)
-    learner = Learner(spec, load(spec.dataset_ref, spec.transform.cache_size))
+    learner = Learner(spec, load_data(spec))
     while not learner.done:
         learner.epoch()
     sound = [row.select for row in learner.rows if not row.diverged]

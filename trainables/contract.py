@@ -22,6 +22,8 @@ FEW_CLASSES = 10
 # The score of a search trial that diverged or ran out of memory. A searcher would not see NaN.
 WORST = 0.0
 PIXELS = "pixels"  # the backbone that is not a network
+OWN_FEATURES = "features"  # the dataset of vectors that the user brings in place of images
+NO_TRUNK = "none"  # its backbone
 # Instead of a loss in a cell that trains nothing: the network as it is with a random head, with a
 # PCA of the train classes as its head, or without a head, so that its pooled features are scored.
 NOT_TRAINED = UNTRAINED, PCA, POOLED = "untrained", "pca", "pooled"
@@ -125,6 +127,10 @@ class ModelConfig:
     weights: str  # imagenet, none or a file
     freeze_bn: bool  # statistics and affine
     precision: Literal["float32", "bfloat16"]  # of the trunk; losses are always float32
+    # These have defaults, because the records of version 0.5 lack them.
+    train: Literal["all", "head"] = "all"  # head: the trunk is frozen, and its features are cached
+    head: Literal["linear", "mlp"] = "linear"
+    head_width: int = 512  # mlp: of its hidden layer
 
 
 @dataclass(frozen=True)
@@ -151,6 +157,7 @@ class Training:
     metrics: tuple[str, ...]
     select_metric: str
     deterministic: bool  # the same bits each time, also on a GPU
+    views: int = 0  # train=head: cached random crops of each train image; 0: the centre crop
 
 
 @dataclass(frozen=True)
@@ -193,6 +200,11 @@ class TrialSpec:
     def peeks(self) -> bool:
         """Return whether something was chosen with test feedback."""
         return self.rule == PEEKING
+
+    @property
+    def reads_features(self) -> bool:
+        """Return whether the trial reads features of a frozen trunk instead of images."""
+        return self.model.train == "head" and self.cell.backbone != PIXELS
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data from which from_dict() builds the same spec."""

@@ -216,7 +216,8 @@ def _images(own: TrialEmbeddings) -> tuple[Callable[[int], Array], Callable[[int
     ):
         return None
     data = load(spec.dataset_ref, spec.transform.cache_size)
-    images = Images(data, tuple(np.unique(own.label).tolist()), spec.transform, torch.device("cpu"))
+    ids = data.index.ids(np.unique(own.label).tolist())
+    images = Images(data, ids, spec.transform, torch.device("cpu"))
     row_of = {int(image): row for row, image in enumerate(images.ids)}
 
     def pixels(row: int) -> Array:

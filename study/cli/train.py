@@ -33,14 +33,14 @@ def train(
         cells = {plan.label(each): each for each in plan.cells}
         chosen = pick(cells, cell or next(iter(cells)), "cell")
         stage(plan)
-    from trainables.datasets.pixels import load
     from trainables.distributed.process import prepare_process
+    from trainables.training.features import load_data
     from trainables.training.learner import Learner
 
     prepare_process()  # as in a slot
     spec = plan.spec(chosen, "final" if final else "search", seed, plan.published(chosen.loss))
     mark = " (chosen with test feedback)" if spec.peeks else ""
-    learner = Learner(spec, load(spec.dataset_ref, spec.transform.cache_size))
+    learner = Learner(spec, load_data(spec))
     print(f"{plan.label(chosen)}, seed {seed}, {dict(spec.setting)}")
     while not learner.done:
         row = learner.epoch()

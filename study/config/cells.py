@@ -13,6 +13,7 @@ from study.config.overrides import AXIS_KEYS, matches, values_for
 from study.config.protocols import StudyProtocol, check_splits, find_protocol, make_protocol
 from study.config.split_files import parse_splits
 from trainables.contract import (
+    OWN_FEATURES,
     PCA,
     PEEKING,
     PIXELS,
@@ -54,15 +55,15 @@ def list_baselines(
     What no seed changes runs once, such as raw pixels and the features of a pretrained network; a
     network with random weights or a random head runs for every seed.
     """
-    pretrained = keys.weights != NONE
-    fitting = (PIXELS, POOLED if pretrained else UNTRAINED) if AUTO in keys.baselines else ()
+    known = keys.weights != NONE or keys.train == "head"  # features that are worth something
+    fitting = (PIXELS, POOLED if known else UNTRAINED) if AUTO in keys.baselines else ()
     wanted = {*keys.baselines, *fitting}
-    once = (PCA, POOLED) if pretrained else ()
+    once = (PCA, POOLED) if known else ()
     networks = dict.fromkeys(replace(cell, loss=UNTRAINED, protocol="none") for cell in cells)
     found: list[tuple[Cell, int]] = []
     for dataset in keys.dataset:
         here = [cell for cell in networks if cell.dataset == dataset]
-        if PIXELS in wanted:
+        if PIXELS in wanted and dataset != OWN_FEATURES:
             found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), seeds[0]))
         for name in (POOLED, UNTRAINED, PCA):
             scored = [replace(cell, loss=name) for cell in here] if name in wanted else []

@@ -19,11 +19,11 @@ from study.config.keys import Keys
 from study.config.overrides import check_axes_remain, check_entries, check_matches
 from study.config.protocols import find_protocol
 from study.strategies.catalogue import STRATEGIES
-from trainables.contract import PEEKING, Cell
+from trainables.contract import NO_TRUNK, OWN_FEATURES, PEEKING, Cell
 from trainables.datasets.catalogue import DATASETS
 from trainables.metrics.retrieval import check_metric
 from trainables.networks.backbones import POOLINGS, find_backbone
-from trainables.networks.weights import check_weights
+from trainables.networks.weights import NONE, PRETRAINED, check_weights
 from trainables.training.optimiser import OPTIMISERS
 
 
@@ -161,9 +161,54 @@ def _check_division(keys: Keys) -> None:
 
 def _check_cell(keys: Keys, cell: Cell) -> None:
     """Raise ValueError if this cell cannot be trained. keys: as the cell has them."""
+    _check_trunk(keys, cell)
     _check_cell_training(keys)
     _check_batch(keys, cell.loss, find_card(cell.loss))
-    _check_transform(keys, cell.dataset, cell.backbone)
+    if cell.backbone != NO_TRUNK:
+        _check_transform(keys, cell.dataset, cell.backbone)
+
+
+def _check_trunk(keys: Keys, cell: Cell) -> None:
+    """Check what a frozen trunk needs, and that vectors in place of images have no trunk."""
+    if cell.dataset == OWN_FEATURES and (cell.backbone != NO_TRUNK or keys.train != "head"):
+        wrong = f"train={keys.train}"
+        if cell.backbone != NO_TRUNK:
+            wrong = f"backbone={cell.backbone}"
+        raise ValueError(
+            f"dataset={OWN_FEATURES} brings vectors in place of images, but {wrong} takes images; set "
+            f"backbone={NO_TRUNK}, weights={NONE} and train=head."
+        )
+    if cell.backbone == NO_TRUNK and cell.dataset != OWN_FEATURES:
+        raise ValueError(
+            f"backbone={NO_TRUNK} is for dataset={OWN_FEATURES}, but {cell.dataset} has images; "
+            f"choose one of `fairtrial list backbones`."
+        )
+    if keys.train == "head":
+        _check_frozen(keys, cell)
+    elif keys.views:
+        raise ValueError(
+            f"views={keys.views} is for train=head: with train=all every epoch has crops of its "
+            f"own; leave views out."
+        )
+
+
+def _check_frozen(keys: Keys, cell: Cell) -> None:
+    if cell.backbone != NO_TRUNK and keys.weights == NONE:
+        raise ValueError(
+            f"train=head keeps the backbone's weights, but weights={NONE} are random; use "
+            f"weights={PRETRAINED} or a file, or train=all."
+        )
+    for key in ("warm_up", "head_learning_rate"):
+        if value := getattr(keys, key):
+            raise ValueError(
+                f"{key}={value} is for a backbone that learns, but train=head; leave it out, and "
+                f"set the head's rate as learning_rate."
+            )
+    if keys.views and cell.dataset == OWN_FEATURES:
+        raise ValueError(
+            f"views={keys.views} are crops of images, but dataset={OWN_FEATURES} has none; leave "
+            f"views out."
+        )
 
 
 def _check_cell_training(keys: Keys) -> None:

@@ -165,6 +165,20 @@ class Keys(BaseModel):
     weights: AbsolutePath = Field(
         "imagenet", description="where the backbone starts: imagenet, none, or a file"
     )
+    train: Literal["all", "head"] = Field(
+        "all",
+        description="all: backbone and embedding layer; head: the backbone stays as its weights "
+        "are, and its features are computed once per machine",
+    )
+    views: CountFrom0 = Field(
+        0,
+        description="train=head: random crops of each train image to compute features of; each "
+        "epoch takes one of them; 0: the centre crop",
+    )
+    head: Literal["linear", "mlp"] = Field(
+        "linear", description="the embedding layer, or one hidden layer with it"
+    )
+    head_width: Count = Field(512, description="head=mlp: units of the hidden layer")
     pooling: str = Field("gap", description="feature map to vector: gap, gmp, gap+gmp or grid")
     freeze_bn: bool = Field(False, description="freeze batch-norm statistics and affine parameters")
     precision: Literal["float32", "bfloat16"] = Field(
@@ -214,7 +228,8 @@ class Keys(BaseModel):
     )
     optimizer: str = Field("adamw", description="adamw, adam, rmsprop or sgd")
     learning_rate: Positive = Field(
-        description="of the backbone; the rate of a loss's own weights is on its card"
+        description="of the backbone, and with train=head of the head; the rate of a loss's own "
+        "weights is on its card"
     )
     head_learning_rate: Positive | None = Field(
         None, description="of the embedding layer; empty: the same"

@@ -1,9 +1,12 @@
-"""Make ready what a study needs before it starts: storage, server, weights, decoded images."""
+"""Make ready what a study needs before it starts: storage, server, weights, images, features."""
 
 from __future__ import annotations
 
 import os
+import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,18 +21,23 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from study.config.cells import image_transform, values_of_fields
 from study.config.plan import StudyPlan, expand
 from study.config.study_config import StudyConfig
 from study.driver.folder import make_private, new_folder, old_folder, tracking_uri
 from study.driver.lease import holder
+from study.driver.live_view import LiveView
 from study.errors import PreflightError
+from trainables.contract import OWN_FEATURES, PIXELS, ModelConfig
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import decode_once
-from trainables.fetch import home
+from trainables.fetch import ProgressCallback, home
 from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import IMAGENET, NONE, fetch_weights, load_weights
+from trainables.training.feature_cache import FeaturePass, passes_of
 
 SERVER_TIMEOUT = 10  # seconds for a tracking server to answer
+LINE_SECONDS = 2.5  # between two lines of progress
 
 
 @dataclass(frozen=True)
@@ -96,21 +104,14 @@ def stage(plan: StudyPlan, console: Console | None = None) -> None:
     config = plan.config
     for dataset in config.dataset:
         index(plan.dataset_ref(dataset))
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    quiet = Console(quiet=True)
-    with Progress(*columns, console=console or quiet, transient=True) as bars:
+    with _bars(console) as bars:
         for backbone in config.backbone:
             bar = _Bar(bars, f"Fetching the weights of {backbone}")
             fetch_weights(backbone, config.weights, bar)
             if config.weights not in (IMAGENET, NONE):
                 # A file that does not fit the backbone is refused now.
                 load_weights(find_backbone(backbone).build(3)[0], Path(config.weights))
-        for dataset in config.dataset:
+        for dataset in images_to_decode(plan):
             bar = _Bar(bars, f"Decoding {dataset}, once for this machine")
             try:
                 decode_once(plan.dataset_ref(dataset), config.cache_size, bar)
@@ -119,6 +120,84 @@ def stage(plan: StudyPlan, console: Console | None = None) -> None:
                     f"Images cannot be decoded into {home()} ({error}); set FAIRTRIAL_DATA to a "
                     "better place."
                 ) from None
+
+
+def images_to_decode(plan: StudyPlan) -> list[str]:
+    """Return the datasets whose images this machine decodes: not those that bring vectors, and
+    not those whose features are all here already.
+    """
+    missing = {each.dataset_ref.dataset for each in feature_passes(plan) if not each.is_cached}
+    pixels = {cell.dataset for cell in plan.cells if plan.for_cell(cell).train == "all"}
+    pixels |= {cell.dataset for cell, _ in plan.baseline_cells() if cell.backbone == PIXELS}
+    return [name for name in plan.config.dataset if name in missing | pixels]
+
+
+def feature_passes(plan: StudyPlan) -> list[FeaturePass]:
+    """Return the passes over images that the study's frozen trunks make, each once."""
+    found: dict[FeaturePass, None] = {}
+    for cell in plan.cells:
+        own = plan.for_cell(cell)
+        if own.train == "head" and cell.dataset != OWN_FEATURES:
+            transform = image_transform(own, cell.dataset, cell.backbone)
+            model = ModelConfig(**values_of_fields(own, ModelConfig))
+            ref = plan.dataset_ref(cell.dataset)
+            found |= dict.fromkeys(
+                passes_of(ref, cell.backbone, model, transform, views=own.views)
+            )
+    return list(found)
+
+
+def compute_features(plan: StudyPlan, view: LiveView, *, gpus: float) -> None:
+    """Compute the features of frozen trunks on all nodes of the Ray cluster; quick the second time.
+
+    Raise PreflightError if they cannot be written.
+    """
+    passes = feature_passes(plan)
+    if not passes:
+        return
+    from trainables.workers.extraction import extract_on_ray
+
+    terminal = view.console.is_terminal
+    with _bars(view.console if terminal else None) as bars:
+        for each in passes:
+            what = f"{each.dataset_ref.dataset} through {each.backbone}"
+            crops = "centre crops" if each.view is None else f"view {each.view + 1}"
+            title = f"Computing the features of {what} ({crops}), once for this machine"
+            progress: ProgressCallback = _Bar(bars, title) if terminal else _Lines(view, title)
+            try:
+                extract_on_ray(each, gpus=gpus, progress=progress, say=view.say)
+            except OSError as error:
+                raise PreflightError(
+                    f"Features cannot be kept in {home()} ({error}); set FAIRTRIAL_DATA to a "
+                    "better place."
+                ) from None
+
+
+@contextmanager
+def _bars(console: Console | None) -> Iterator[Progress]:
+    """Show progress bars; nothing without a console."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console or Console(quiet=True), transient=True) as bars:
+        yield bars
+
+
+class _Lines:
+    """Print progress as lines, where there is no terminal for a bar."""
+
+    def __init__(self, view: LiveView, title: str) -> None:
+        self.view, self.title = view, title
+        self.said = -LINE_SECONDS
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if now - self.said >= LINE_SECONDS or done == total:
+            self.view.say(f"{self.title}: {done:,} of {total:,} images.")
+            self.said = now
 
 
 class _Bar:

@@ -36,7 +36,7 @@ from study.driver.interrupts import Interrupts
 from study.driver.lease import Lease
 from study.driver.live_view import LiveView
 from study.driver.mlflow_mirror import MlflowMirror
-from study.driver.preflight import PreparedStudy, prepare
+from study.driver.preflight import PreparedStudy, compute_features, prepare
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
 from study.driver.tune_callback import Obstacle, TuneCallback
 from study.errors import PreflightError
@@ -154,6 +154,7 @@ class StudyRun:
         pool = self._open_pool()
         if len([node for node in ray.nodes() if node["Alive"]]) > 1:
             check_nodes(self.folder, ask_nodes(self.folder))
+        compute_features(self.plan, self.view, gpus=pool.resources.gpus)
         mirror.wait_until_ready()
         self._begin()
         interrupts = self.interrupts  # Tune pickles its searcher

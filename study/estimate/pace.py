@@ -173,14 +173,14 @@ class Probe:
 
 
 def _measure(plan: StudyPlan, cell: Cell) -> Pace:
-    from trainables.datasets.pixels import load
+    from trainables.training.features import load_data
     from trainables.training.fit import Fit
 
     prepare_process()
     # Only the time counts, not the score.
     spec = plan.spec(cell, "search", plan.config.seed, plan.published(cell.loss))
     spec = replace(spec, training=replace(spec.training, steps_per_epoch=1))
-    fit = Fit(spec, spec.splits[0], load(spec.dataset_ref, spec.transform.cache_size))
+    fit = Fit(spec, spec.splits[0], load_data(spec))
     return _time(fit)
 
 

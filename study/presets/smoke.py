@@ -39,6 +39,10 @@ SMOKE: dict[str, Any] = {
 }
 
 
+# A study of heads needs a trunk with weights: the one that ships.
+FROZEN: dict[str, Any] = {"backbone": ["small"], "weights": "pretrained", "pooling": "gap-gmp"}
+
+
 def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return SMOKE with the study's own losses and protocols, each once and k_fold with two folds.
 
@@ -55,13 +59,14 @@ def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
         folds if str(name).partition(":")[0] == "k_fold" else name
         for name in _several(values.get("protocols", ()))
     ]
+    frozen = FROZEN if values.get("train") == "head" else {}
     axes = {"losses": list(dict.fromkeys(losses)), "protocols": list(dict.fromkeys(protocols))}
     few = len(axes["losses"]) * len(axes["protocols"]) <= FEW
     repeats = {key: _at_most(values, key, few=few) for key in ("searches", "reproductions")}
     changed = {
         key: names for key, names in axes.items() if names and names != _several(values[key])
     }
-    return SMOKE | changed | repeats | {"grid_levels": 2}
+    return SMOKE | changed | repeats | frozen | {"grid_levels": 2}
 
 
 def _at_most(values: Mapping[str, Any], key: str, *, few: bool) -> int:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from search_spaces.space import pick
+from trainables.contract import NO_TRUNK
 
 if TYPE_CHECKING:
     from torch import nn
@@ -187,13 +188,21 @@ BACKBONES: dict[str, Backbone] = {
 }
 
 
+# The backbone of vectors that the user brings; apart from those that see images.
+ABSENT = Backbone(
+    "no network: the vectors of dataset=features", pixels, 1, InputNorm(), batch_norm=False
+)
+
+
 def find_backbone(name: str) -> Backbone:
-    """Return one of BACKBONES, or any model of timm as 'timm:NAME'.
+    """Return one of BACKBONES, any model of timm as 'timm:NAME', or ABSENT.
 
     Raise ValueError if there is none of that name, or if timm is not installed.
     """
     if name.startswith(TIMM):
         return _timm(name.removeprefix(TIMM))
+    if name == NO_TRUNK:
+        return ABSENT
     return pick(BACKBONES, name, f"backbone (or {TIMM}NAME)")
 
 

@@ -1,8 +1,9 @@
-"""Build the network: input layer, trunk, pooling and a linear head; it returns raw embeddings."""
+"""Build the network: input layer, trunk, pooling and head; it returns raw embeddings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -80,18 +81,36 @@ class InputLayer(nn.Module):
         return x
 
 
-class Network(nn.Module):
-    """Chain input layer, trunk, pool and head; the optimiser has groups for trunk and head.
+@dataclass(frozen=True)
+class HeadConfig:
+    """Say what maps features to embeddings.
 
     size: dimensions of the embedding; 0: no head, so that the embedding is the pooled features.
     """
+
+    size: int
+    kind: str = "linear"
+    width: int = 0  # mlp: of its hidden layer
+
+    def build(self, features: int) -> nn.Module:
+        """Return the head with random weights."""
+        if not self.size:
+            return nn.Identity()
+        if self.kind == "linear":
+            return nn.Linear(features, self.size)
+        hidden = nn.Linear(features, self.width)
+        return nn.Sequential(hidden, nn.ReLU(inplace=True), nn.Linear(self.width, self.size))
+
+
+class Network(nn.Module):
+    """Chain input layer, trunk, pool and head; the optimiser has groups for trunk and head."""
 
     def __init__(
         self,
         backbone: Backbone,
         channels: int,
         *,
-        size: int,
+        head: HeadConfig,
         pooling: str,
         freeze_bn: bool,
         bf16: bool,
@@ -101,9 +120,8 @@ class Network(nn.Module):
         self.input_layer = InputLayer(backbone.input_norm)
         self.trunk, features = backbone.build(channels)
         self.pool: Callable[[Tensor], Tensor] = pool if backbone.head else nn.Flatten()
-        self.size = size or features * parts
-        has_head = backbone.head and size > 0
-        self.head: nn.Module = nn.Linear(features * parts, size) if has_head else nn.Identity()
+        self.size = head.size or features * parts
+        self.head: nn.Module = head.build(features * parts) if backbone.head else nn.Identity()
         self.freeze_bn, self.bf16 = freeze_bn, bf16
         for norm in self._frozen():
             norm.requires_grad_(False)  # for good: DDP and the optimiser see it only once
@@ -133,11 +151,39 @@ class Network(nn.Module):
         return [module for module in self.trunk.modules() if isinstance(module, _BatchNorm)]
 
 
+class HeadNetwork(nn.Module):
+    """Map the features of a frozen trunk to embeddings.
+
+    Its state names the head's parameters as that of the whole Network does.
+    """
+
+    def __init__(self, features: int, head: HeadConfig) -> None:
+        super().__init__()
+        self.trunk = nn.Identity()  # nothing to learn for the optimiser's group
+        self.size = head.size or features
+        self.head = head.build(features)
+
+    def pooled(self, features: Tensor) -> Tensor:
+        """Return what the head sees: the features themselves."""
+        return features
+
+    def forward(self, features: Tensor) -> Tensor:
+        embeddings: Tensor = self.head(features)
+        return embeddings
+
+
+def build_head_network(features: int, head: HeadConfig, *, seed: int) -> HeadNetwork:
+    """Return the head with the initial weights of this seed, independent of earlier draws."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return HeadNetwork(features, head)
+
+
 def build_network(
     backbone: str,
     channels: int,
     *,
-    size: int,
+    head: HeadConfig,
     pooling: str,
     weights: Path | None,
     freeze_bn: bool,
@@ -153,7 +199,7 @@ def build_network(
         network = Network(
             find_backbone(backbone),
             channels,
-            size=size,
+            head=head,
             pooling=pooling,
             freeze_bn=freeze_bn,
             bf16=bf16,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from trainables.fetch import ProgressCallback, download, home, verify
+from trainables.fetch import ProgressCallback, download, hash_file, home, verify
 from trainables.networks.backbones import WeightFile, find_backbone
 
 if TYPE_CHECKING:
@@ -161,3 +162,19 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise RuntimeError(str(error)) from error
+
+
+def weights_digest(backbone: str, weights: str) -> str:
+    """Return what identifies the weights: the published checksum, or a digest of a file."""
+    if weights == NONE:
+        return NONE
+    if weights == IMAGENET:
+        return f"{_published(backbone).name} {_published(backbone).checksum}"
+    path = Path(weights).expanduser().absolute()
+    return _hash(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _hash(path: Path, changed: int) -> str:
+    """Return the digest of a file, read once. changed: its time, so that a new file is read."""
+    return hash_file(path)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.contract import POOLED, ImageTransform, TrialSpec
+from trainables.contract import PCA, POOLED, ImageTransform, TrialSpec
 
 # An import of this package must not take the seconds that torch takes.
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def export_config(spec: TrialSpec, *, channels: int, shrinks: bool) -> dict[str,
         "pooling": spec.model.pooling,
         "freeze_bn": spec.model.freeze_bn,
         "precision": spec.model.precision,
+        "head": "linear" if spec.cell.loss == PCA else spec.model.head,
+        "head_width": spec.model.head_width,
         "shrinks": shrinks,
         "transform": asdict(spec.transform),
         "loss": spec.cell.loss,
@@ -143,14 +145,16 @@ def export_config(spec: TrialSpec, *, channels: int, shrinks: bool) -> dict[str,
 
 def load_networks(config: dict[str, Any], tensors: dict[str, Tensor]) -> list[Network]:
     """Build the networks of an exported config, and load the tensors named `model/parameter`."""
-    from trainables.networks.network import build_network
+    from trainables.networks.network import HeadConfig, build_network
 
+    # Models exported by versions up to 0.5 have linear heads and do not say so.
+    kind, width = config.get("head", "linear"), config.get("head_width", 0)
     networks = []
     for i in range(config["models"]):
         network = build_network(
             config["backbone"],
             config["channels"],
-            size=config["embedding_size"],
+            head=HeadConfig(config["embedding_size"], kind, width),
             pooling=config["pooling"],
             weights=None,
             freeze_bn=config["freeze_bn"],

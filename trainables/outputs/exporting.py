@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from trainables.contract import TrialSpec
 from trainables.datasets.catalogue import DATASETS
-from trainables.networks.network import InputLayer, Network
+from trainables.networks.network import HeadConfig, InputLayer, Network, build_network
+from trainables.networks.weights import weights_path
 from trainables.outputs.embedder import (
     CONFIG,
     ONNX,
@@ -35,6 +36,9 @@ def export_model(best: Path, spec: TrialSpec, folder: Path) -> Embedder:
     best: the trial's best.pt.
     """
     states: list[dict[str, Tensor]] = torch.load(best, map_location="cpu", weights_only=True)
+    if spec.reads_features:  # the trial left its head only
+        trunk = _frozen_trunk(spec)
+        states = [trunk | state for state in states]
     info = DATASETS[spec.dataset_ref.dataset]
     config = export_config(spec, channels=info.channels, shrinks=info.pixels is None)
     tensors = {
@@ -50,6 +54,22 @@ def export_model(best: Path, spec: TrialSpec, folder: Path) -> Embedder:
         embedder.networks, folder / ONNX, channels=info.channels, side=spec.transform.image_size
     )
     return embedder
+
+
+def _frozen_trunk(spec: TrialSpec) -> dict[str, Tensor]:
+    """Return the parameters and statistics of the trunk under a head that was trained alone."""
+    model, backbone = spec.model, spec.cell.backbone
+    network = build_network(
+        backbone,
+        DATASETS[spec.dataset_ref.dataset].channels,
+        head=HeadConfig(size=0),
+        pooling=model.pooling,
+        weights=weights_path(backbone, model.weights),
+        freeze_bn=True,
+        bf16=False,
+        seed=0,
+    )
+    return network.state_dict()
 
 
 def write_onnx(networks: Sequence[Network], path: Path, *, channels: int, side: int) -> None:

@@ -21,16 +21,21 @@ from trainables.losses import Objective, find_builder
 from trainables.losses.diagnostics import describe_batch
 from trainables.losses.memory import remember
 from trainables.metrics.retrieval import Retrieval, feature_of, score_retrieval
-from trainables.networks.network import Network, build_network
+from trainables.networks.network import (
+    HeadConfig,
+    HeadNetwork,
+    Network,
+    build_head_network,
+    build_network,
+)
 from trainables.networks.pca import set_principal
 from trainables.networks.weights import weights_path
 from trainables.training.batches import BATCHES, Rows, hardest_neighbours
-from trainables.training.crops import draws
+from trainables.training.features import FeatureRows, Features
 from trainables.training.images import Images, ahead
 from trainables.training.optimiser import clip, make_optimiser, parameter_groups, set_learning_rates
 
 EMBEDDING = "embedding"  # the features after the head; those before it are POOLED
-SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
 
 
 class Fit:
@@ -41,12 +46,18 @@ class Fit:
     """
 
     def __init__(
-        self, spec: TrialSpec, split: Split, data: Dataset, *, fold: int = 0, team: Team = ALONE
+        self,
+        spec: TrialSpec,
+        split: Split,
+        data: Dataset | Features,
+        *,
+        fold: int = 0,
+        team: Team = ALONE,
     ) -> None:
         self.spec, self.split, self.fold, self.team = spec, split, fold, team
         self.data, self.device = data, own_device()
         self.select = self.images(split.select)
-        self.network = _build_network(spec, data.index.channels).to(self.device)
+        self.network = _build_network(spec, data).to(self.device)
         if spec.cell.loss == PCA:
             set_principal(self.network.head, self.embed(self.images(split.train), {POOLED})[POOLED])
         if spec.cell.loss in NOT_TRAINED:
@@ -72,7 +83,7 @@ class Fit:
             DistributedDataParallel(self.network) if team.world > 1 else self.network
         )
 
-    def images(self, classes: tuple[int, ...]) -> Images:
+    def images(self, classes: tuple[int, ...]) -> Images | FeatureRows:
         """Return the images of `classes`, which must all belong to this split.
 
         A search trial's split has no test classes.
@@ -81,7 +92,10 @@ class Fit:
             {*self.split.train, *self.split.select, *self.split.test}.issuperset(classes),
             "a trial sees the classes of its split only",
         )
-        return Images(self.data, classes, self.spec.transform, self.device)
+        ids = self.data.index.ids(classes)
+        if isinstance(self.data, Features):
+            return FeatureRows(self.data, ids, self.device)
+        return Images(self.data, ids, self.spec.transform, self.device)
 
     def steps(self) -> int:
         """Return the steps of an epoch: ceil(train images / global batch), unless the study says.
@@ -132,7 +146,7 @@ class Fit:
                 )
             options["neighbours"] = self.neighbours
         batches = BATCHES[kind](self.train.labels, np.random.default_rng(key), **options)
-        numbers = draws((*key, 1), len(self.data.pixels))
+        numbers = self.train.draws((*key, 1))
 
         def ready(batch: Rows) -> tuple[Tensor, Tensor]:
             return self.train.augmented(self.team.part(batch), numbers), self.targets[batch]
@@ -169,13 +183,13 @@ class Fit:
         """Return the features that differ: without a head, the embedding is the pooled features."""
         return {EMBEDDING} if isinstance(self.network.head, nn.Identity) else {EMBEDDING, POOLED}
 
-    def embed(self, images: Images, wanted: set[str]) -> dict[str, Tensor]:
+    def embed(self, images: Images | FeatureRows, wanted: set[str]) -> dict[str, Tensor]:
         """Return the wanted features: raw embeddings, and the pooled features below the head.
 
         Each rank computes its part, and all ranks get all rows.
         """
         self.network.eval()
-        size = max(1, SCORING_PIXELS // self.spec.transform.image_size**2)
+        size = images.per_pass
         rows = self.team.part(np.arange(len(images)))
         parts: dict[str, list[Tensor]] = {feature: [] for feature in sorted(wanted)}
         with torch.inference_mode():
@@ -191,11 +205,11 @@ class Fit:
                 for feature, chunks in parts.items()
             }
 
-    def score(self, images: Images) -> Retrieval:
+    def score(self, images: Images | FeatureRows) -> Retrieval:
         """Embed and rate these images."""
         return self.rate(images, self.embed(images, self.measured()))
 
-    def rate(self, images: Images, features: dict[str, Tensor]) -> Retrieval:
+    def rate(self, images: Images | FeatureRows, features: dict[str, Tensor]) -> Retrieval:
         """Score every image as a query against the others. Only the first rank does it."""
         if self.team.rank:
             return Retrieval({}, {}, torch.empty(0, dtype=torch.long), 0)
@@ -243,12 +257,19 @@ def _numbered(labels: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(np.unique(labels, return_inverse=True)[1])
 
 
-def _build_network(spec: TrialSpec, channels: int) -> Network:
-    model, backbone = spec.model, spec.cell.backbone
+def _build_network(spec: TrialSpec, data: Dataset | Features) -> Network | HeadNetwork:
+    model, backbone, loss = spec.model, spec.cell.backbone, spec.cell.loss
+    head = HeadConfig(
+        0 if loss == POOLED else spec.cell.embedding_size,
+        "linear" if loss == PCA else model.head,
+        model.head_width,
+    )
+    if isinstance(data, Features):
+        return build_head_network(data.width, head, seed=spec.seed)
     return build_network(
         backbone,
-        channels,
-        size=0 if spec.cell.loss == POOLED else spec.cell.embedding_size,
+        data.index.channels,
+        head=head,
         pooling=model.pooling,
         weights=None if backbone == PIXELS else weights_path(backbone, model.weights),
         freeze_bn=model.freeze_bn,

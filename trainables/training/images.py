@@ -1,7 +1,7 @@
 """Cut the images of a few classes into batches, the same on any number of workers."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -13,44 +13,59 @@ from torch import Tensor
 from trainables.contract import ImageTransform
 from trainables.datasets.pixels import Dataset
 from trainables.training.batches import Rows
-from trainables.training.crops import Boxes, centre, cut, cut_by_matrices, drawn
+from trainables.training.crops import Boxes, centre, cut, cut_by_matrices, drawn, draws
 
 # Decoded images are mapped read-only. torch warns of that once; nothing writes to them.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.from_numpy(np.frombuffer(b"\0", dtype=np.uint8))
 
+SCORING_PIXELS = 2**23  # per channel, of one forward pass when scoring
+
+Numbers = NDArray[np.float32]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Images:
-    """Give access to the images of these classes and of no others.
+    """Give access to these images and to no others.
 
     A row is a position among these images, an id one in the dataset.
     """
 
     def __init__(
-        self, data: Dataset, classes: Sequence[int], transform: ImageTransform, device: torch.device
+        self,
+        data: Dataset,
+        ids: NDArray[np.int64],
+        transform: ImageTransform,
+        device: torch.device,
     ) -> None:
-        self.ids = data.index.ids(classes)
-        self.labels = data.index.labels[self.ids]
+        self.ids, self.labels = ids, data.index.labels[ids]
         self.transform, self.device = transform, device
         self._pixels = data.pixels
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def per_pass(self) -> int:
+        """Return how many images one forward pass takes when scoring."""
+        return max(1, SCORING_PIXELS // self.transform.image_size**2)
+
+    def draws(self, key: tuple[int, ...]) -> Numbers:
+        """Return random numbers for every image of the dataset, for augmented().
+
+        The key holds seed, fold and epoch, never rank or batch.
+        """
+        return draws(key, len(self._pixels))
+
     def plain(self, rows: Rows) -> Tensor:
         """Return (n, channels, side, side) of 0 to 255, as scoring sees the images."""
         ids = self.ids[rows]
         return self._cut(ids, centre(self._pixels.shapes[ids], self.transform))
 
-    def augmented(self, rows: Rows, numbers: NDArray[np.float32]) -> Tensor:
-        """Return (n, channels, side, side) of 0 to 255, as training sees the images.
-
-        numbers: from crops.draws, one row per image of the dataset.
-        """
+    def augmented(self, rows: Rows, numbers: Numbers) -> Tensor:
+        """Return (n, channels, side, side) of 0 to 255, as training sees the images."""
         ids = self.ids[rows]
         return self._cut(ids, drawn(self._pixels.shapes[ids], self.transform, numbers[ids]))
 

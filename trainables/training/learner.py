@@ -16,11 +16,12 @@ from trainables.contract import LAST, WORST, EpochRow, FinalRow, Rule, TrialSpec
 from trainables.datasets.pixels import Dataset
 from trainables.distributed.team import ALONE, Team
 from trainables.metrics.retrieval import Retrieval, feature_of, score_retrieval
+from trainables.training.features import FeatureRows, Features
 from trainables.training.fit import EMBEDDING, Fit
 from trainables.training.images import Images
 
 Part = TypeVar("Part")
-ScoredImages = tuple[Images, Retrieval]
+ScoredImages = tuple[Images | FeatureRows, Retrieval]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Learner:
     each rank trains its own without the others until the epoch is over.
     """
 
-    def __init__(self, spec: TrialSpec, data: Dataset, team: Team = ALONE) -> None:
+    def __init__(self, spec: TrialSpec, data: Dataset | Features, team: Team = ALONE) -> None:
         self.spec, self.team = spec, team
         together = len(spec.splits) == 1
         mine = [0] if together else range(team.rank, len(spec.splits), team.world)
@@ -187,7 +188,7 @@ class Learner:
             "concatenated": {self.spec.rule: self._queries(*self.joined)} if self.joined else {},
         }
 
-    def _queries(self, images: Images, result: Retrieval) -> dict[str, Any]:
+    def _queries(self, images: Images | FeatureRows, result: Retrieval) -> dict[str, Any]:
         rows = result.scored.cpu().numpy()
         names = [name for name in self.spec.training.metrics if name in result.queries]
         columns = {name: result.queries[name].tolist() for name in names}
@@ -248,7 +249,7 @@ class Learner:
 
 
 def _embed_all(
-    fit: Fit, test: Images, scored: Mapping[str, torch.Tensor]
+    fit: Fit, test: Images | FeatureRows, scored: Mapping[str, torch.Tensor]
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Return the features of all images of the split in float32, in file order.
 

@@ -43,15 +43,16 @@ class Worker:
 
     def build(self) -> Learner:
         """Return a new Learner of the noted trial. Raise WrongNode if it must not train here."""
-        from trainables.datasets.pixels import load
         from trainables.networks.weights import fetch_weights
+        from trainables.training.features import load_data
         from trainables.training.learner import Learner
 
         spec = self.spec
         self._check_node()
         set_deterministic(spec.training.deterministic)
-        fetch_weights(spec.cell.backbone, spec.model.weights)  # this may not be the driver's node
-        return Learner(spec, load(spec.dataset_ref, spec.transform.cache_size), self.team)
+        if not spec.reads_features:  # this may not be the driver's node
+            fetch_weights(spec.cell.backbone, spec.model.weights)
+        return Learner(spec, load_data(spec), self.team)
 
     def _check_node(self) -> None:
         """Raise WrongNode if code or images here are not the driver's."""

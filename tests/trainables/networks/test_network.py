@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainables.losses import Objective
 from trainables.networks.backbones import BACKBONES, POOLINGS, InputNorm
-from trainables.networks.network import InputLayer, Network, build_network
+from trainables.networks.network import HeadConfig, InputLayer, Network, build_network
 from trainables.training.optimiser import make_optimiser, parameter_groups, set_learning_rates
 
 NAMES = sorted(BACKBONES)
@@ -33,7 +33,7 @@ def images(channels: int = 3, *, count: int = 4, side: int = SIDE, seed: int = 0
 
 def made(name: str, channels: int = 3, **changes) -> Network:
     options = {
-        "size": 8,
+        "head": HeadConfig(8),
         "pooling": "gap",
         "weights": None,
         "freeze_bn": False,
@@ -122,7 +122,7 @@ def test_different_images_get_different_embeddings(name):
 
 @pytest.mark.parametrize("size", [2, 64, 1024])
 def test_an_embedding_has_the_asked_size(size):
-    assert made("tiny", size=size)(images()).shape == (4, size)
+    assert made("tiny", head=HeadConfig(size))(images()).shape == (4, size)
 
 
 def test_raw_pixels_are_the_image_itself_whatever_the_pooling():
@@ -152,7 +152,7 @@ def test_every_pooling_gives_as_many_numbers_as_the_head_takes(name, pooling):
     )
     backbone = copy.copy(BACKBONES[name])
     object.__setattr__(backbone, "build", lambda channels: (trunk, features))  # built once
-    network = Network(backbone, 3, size=8, pooling=pooling, freeze_bn=True, bf16=False)
+    network = Network(backbone, 3, head=HeadConfig(8), pooling=pooling, freeze_bn=True, bf16=False)
     with torch.no_grad():
         assert network.pooled(images(count=2)).shape == (
             2,
@@ -329,7 +329,9 @@ def test_any_batch_norm_counts(kind):
     norm = kind(3)
     backbone = copy.copy(BACKBONES["tiny"])
     object.__setattr__(backbone, "build", lambda channels: (nn.Sequential(norm), 3))
-    network = Network(backbone, 3, size=2, pooling="gap", freeze_bn=True, bf16=False).train()
+    network = Network(
+        backbone, 3, head=HeadConfig(2), pooling="gap", freeze_bn=True, bf16=False
+    ).train()
     assert not norm.training
     assert [key for key, parameter in network.named_parameters() if parameter.requires_grad] == [
         "head.weight",

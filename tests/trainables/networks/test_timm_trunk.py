@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from trainables.networks.backbones import find_backbone
-from trainables.networks.network import build_network
+from trainables.networks.network import HeadConfig, build_network
 from trainables.networks.timm_trunk import TimmTrunk
 from trainables.networks.weights import load_weights
 
@@ -109,7 +109,7 @@ def test_it_makes_a_network_like_any_other():
         return build_network(
             "timm:resnet10t",
             1,
-            size=8,
+            head=HeadConfig(8),
             pooling="gap+gmp",
             weights=None,
             freeze_bn=True,

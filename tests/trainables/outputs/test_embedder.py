@@ -17,7 +17,7 @@ from trainables import load_embedder
 from trainables.contract import BEST, NOT_TRAINED, DatasetRef, Outputs, Split, TrialSpec
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import Dataset, load
-from trainables.networks.network import build_network
+from trainables.networks.network import HeadConfig, build_network
 from trainables.outputs import artifacts
 from trainables.outputs.embedder import CONFIG, ONNX, WEIGHTS, Embedder
 from trainables.outputs.exporting import Exported, _normalized, export_model
@@ -130,7 +130,14 @@ def test_the_entry_of_every_kind_of_backbone_is_the_same_in_onnx():
     images = torch.randint(0, 256, (2, 3, 16, 16)).float()
     for backbone in ("tiny", "resnet18", "bn_inception"):
         network = build_network(
-            backbone, 3, size=4, pooling="gap", weights=None, freeze_bn=False, bf16=False, seed=0
+            backbone,
+            3,
+            head=HeadConfig(4),
+            pooling="gap",
+            weights=None,
+            freeze_bn=False,
+            bf16=False,
+            seed=0,
         ).eval()
         torch.testing.assert_close(
             _normalized(network.input_layer, images),

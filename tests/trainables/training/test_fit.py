@@ -246,7 +246,7 @@ def test_scoring_is_retrieval_among_plain_images_and_leaves_the_weights_alone(mo
     before = weights(fit)
     fit.network.train()
     whole = fit.score(fit.select)
-    monkeypatch.setattr("trainables.training.fit.SCORING_PIXELS", 7 * 28 * 28)
+    monkeypatch.setattr("trainables.training.images.SCORING_PIXELS", 7 * 28 * 28)
     parts = fit.score(fit.select)
     assert whole.means == pytest.approx(parts.means, abs=0.01)
     assert set(whole.means) == set(fit.spec.training.metrics)

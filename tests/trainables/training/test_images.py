@@ -37,7 +37,7 @@ def colour() -> Dataset:
 
 
 def test_an_images_look_does_not_depend_on_its_batch_or_its_place_in_it(colour):
-    images = Images(colour, (0, 1, 4), LOOK, CPU)
+    images = Images(colour, colour.index.ids((0, 1, 4)), LOOK, CPU)
     looks, every = draws((0, 0, 1, 1), 30), np.arange(18)
     alone = torch.cat([images.augmented(every[i : i + 1], looks) for i in every])
     order = np.random.default_rng(0).permutation(18)[:11]
@@ -48,14 +48,20 @@ def test_an_images_look_does_not_depend_on_its_batch_or_its_place_in_it(colour):
 
 def test_an_images_look_depends_on_its_id_and_not_on_the_split_it_is_in(colour):
     looks = draws((7,), 30)
-    few, many = Images(colour, (4,), LOOK, CPU), Images(colour, (0, 1, 4), LOOK, CPU)
+    few, many = (
+        Images(colour, colour.index.ids((4,)), LOOK, CPU),
+        Images(colour, colour.index.ids((0, 1, 4)), LOOK, CPU),
+    )
     rows = np.flatnonzero(many.labels == 4)
     assert torch.equal(few.augmented(np.arange(6), looks), many.augmented(rows, looks))
 
 
 @pytest.mark.parametrize("workers", [2, 4])
 def test_the_same_image_in_the_same_epoch_looks_the_same_on_any_number_of_workers(colour, workers):
-    images, looks = Images(colour, (0, 1, 2, 3), LOOK, CPU), draws((0, 0, 3, 1), 30)
+    images, looks = (
+        Images(colour, colour.index.ids((0, 1, 2, 3)), LOOK, CPU),
+        draws((0, 0, 3, 1), 30),
+    )
     batch = np.random.default_rng(1).permutation(24)[:16]
     parts = [images.augmented(part, looks) for part in np.split(batch, workers)]
     assert torch.equal(torch.cat(parts), images.augmented(batch, looks))
@@ -63,7 +69,7 @@ def test_the_same_image_in_the_same_epoch_looks_the_same_on_any_number_of_worker
 
 def test_plain_pixels_of_drawings_are_the_file():
     data = load(DatasetRef("sketches"), 256)
-    images = Images(data, (7, 3), DRAWING, CPU)
+    images = Images(data, data.index.ids((7, 3)), DRAWING, CPU)
     seen = images.plain(np.arange(len(images)))
     assert seen.shape == (120, 1, 28, 28)
     assert all(
@@ -73,14 +79,14 @@ def test_plain_pixels_of_drawings_are_the_file():
 
 
 def test_reading_pixels_twice_gives_the_same_pixels(colour):
-    images, rows = Images(colour, (2, 3), LOOK, CPU), np.arange(12)
+    images, rows = Images(colour, colour.index.ids((2, 3)), LOOK, CPU), np.arange(12)
     first = images.plain(rows).clone()
     images.augmented(rows, draws((0,), 30)).zero_()
     assert torch.equal(images.plain(rows), first)
 
 
 def test_images_of_some_classes_cannot_reach_any_other(colour):
-    images = Images(colour, (4, 1), LOOK, CPU)
+    images = Images(colour, colour.index.ids((4, 1)), LOOK, CPU)
     assert set(images.labels.tolist()) == {1, 4}
     assert images.labels.tolist() == colour.index.labels[images.ids].tolist()
     assert len(images) == 12

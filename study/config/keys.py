@@ -163,9 +163,16 @@ class Keys(BaseModel):
     )
 
     weights: AbsolutePath = Field(
-        "imagenet", description="where the backbone starts: imagenet, none, or a file"
+        "imagenet",
+        description="where the backbone starts: pretrained, from the weights that ship with it or "
+        "that its authors published; imagenet, the same where these were published; none; or a "
+        "file",
     )
-    pooling: str = Field("gap", description="feature map to vector: gap, gmp, gap+gmp or grid")
+    pooling: str = Field(
+        "gap",
+        description="feature map to vector: gap, gmp, gap+gmp (their sum), gap-gmp (side by side) "
+        "or grid",
+    )
     freeze_bn: bool = Field(False, description="freeze batch-norm statistics and affine parameters")
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="of the backbone; losses are always float32"

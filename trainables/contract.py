@@ -124,7 +124,7 @@ class ModelConfig:
     """Say how the network around a backbone's trunk is built."""
 
     pooling: str
-    weights: str  # imagenet, none or a file
+    weights: str  # pretrained, imagenet, none or a file
     freeze_bn: bool  # statistics and affine
     precision: Literal["float32", "bfloat16"]  # of the trunk; losses are always float32
     # These have defaults, because the records of version 0.5 lack them.

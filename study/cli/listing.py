@@ -59,7 +59,7 @@ def _backbones() -> dict[str, Details]:
             "about": backbone.about,
             "input_size": backbone.input_size,
             **asdict(backbone.input_norm),
-            "imagenet": backbone.weights.name if backbone.weights else None,
+            "pretrained": backbone.weights.name if backbone.weights else None,
         }
         for name, backbone in BACKBONES.items()
     }
@@ -168,6 +168,6 @@ def _state(name: str, entry: Details) -> str:
 def _input(name: str, entry: Details) -> str:
     order = "blue first" if entry["bgr"] else "red first"
     mean, std = (" ".join(f"{value:g}" for value in entry[key]) for key in ("mean", "std"))
-    weights = f"; imagenet: {entry['imagenet']}" if entry["imagenet"] else ""
+    weights = f"; pretrained: {entry['pretrained']}" if entry["pretrained"] else ""
     pixels = f"{entry['input_size']} x {entry['input_size']} pixels"
     return f"{pixels}, (x / {entry['divisor']:g} - {mean}) / {std}, {order}{weights}"

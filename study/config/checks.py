@@ -23,7 +23,7 @@ from trainables.contract import NO_TRUNK, OWN_FEATURES, PEEKING, Cell
 from trainables.datasets.catalogue import DATASETS
 from trainables.metrics.retrieval import check_metric
 from trainables.networks.backbones import POOLINGS, find_backbone
-from trainables.networks.weights import NONE, PRETRAINED, check_weights
+from trainables.networks.weights import NONE, PRETRAINED, check_channels, check_weights
 from trainables.training.optimiser import OPTIMISERS
 
 
@@ -50,6 +50,9 @@ def _check_names(keys: Keys) -> None:
         if not find_backbone(name).head:
             raise ValueError(f"{name} cannot be trained: it is a baseline, listed under baselines.")
         check_weights(name, keys.weights)
+        for dataset in keys.dataset:
+            channels = DATASETS[dataset].channels
+            check_channels(name, keys.weights, dataset=dataset, channels=channels)
 
 
 def _check_metrics(keys: Keys) -> None:

@@ -16,6 +16,8 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from trainables.networks.weights import NAMED, NONE
+
 MANY = 1_000_000  # no study needs more: a larger number is a typo
 SIDE = 65_536  # dimensions of an embedding, pixels along a side
 SEED = 2**31 - 1  # the largest seed that every generator takes
@@ -54,7 +56,7 @@ def _check_rising(pair: tuple[float, float]) -> tuple[float, float]:
 
 def _absolute(path: str) -> str:
     """Return an absolute path: a trial runs in its own folder, where a relative one breaks."""
-    return path if path in ("imagenet", "none") else str(Path(path).expanduser().absolute())
+    return path if path in (*NAMED, NONE) else str(Path(path).expanduser().absolute())
 
 
 def _check_gpus(gpus: float | None) -> float | None:

@@ -163,7 +163,15 @@ class Keys(BaseModel):
     )
 
     weights: AbsolutePath = Field(
-        "imagenet", description="where the backbone starts: imagenet, none, or a file"
+        "imagenet",
+        description="where the backbone starts: pretrained, from the weights that ship with it or "
+        "that its authors published; imagenet, the same where these were published; none; or a "
+        "file",
+    )
+    pooling: str = Field(
+        "gap",
+        description="feature map to vector: gap, gmp, gap+gmp (their sum), gap-gmp (side by side) "
+        "or grid",
     )
     train: Literal["all", "head"] = Field(
         "all",
@@ -179,7 +187,6 @@ class Keys(BaseModel):
         "linear", description="the embedding layer, or one hidden layer with it"
     )
     head_width: Count = Field(512, description="head=mlp: units of the hidden layer")
-    pooling: str = Field("gap", description="feature map to vector: gap, gmp, gap+gmp or grid")
     freeze_bn: bool = Field(False, description="freeze batch-norm statistics and affine parameters")
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="of the backbone; losses are always float32"

@@ -8,6 +8,7 @@ from study.config.protocols import find_protocol
 from study.config.study_config import StudyConfig
 from trainables.contract import FEW_CLASSES, PEEKING, Cell
 from trainables.networks.backbones import find_backbone
+from trainables.networks.weights import NONE
 
 
 def notices(plan: StudyPlan) -> list[str]:
@@ -35,12 +36,23 @@ def notices(plan: StudyPlan) -> list[str]:
             f"max_classes={config.max_classes}: fewer classes are easier, so no number of this "
             f"study compares with others."
         )
-    scratch = [
-        name for name in config.backbone if config.weights == "none" and find_backbone(name).weights
+    return found + _weights(plan)
+
+
+def _weights(plan: StudyPlan) -> list[str]:
+    """Say which backbone starts at random although it need not, and what a file cannot show."""
+    config = plan.config
+    found = [
+        f"{name} starts from random weights (weights=none); papers start from weights=pretrained."
+        for name in config.backbone
+        if config.weights == NONE and find_backbone(name).weights
     ]
+    # Batch norm's stored statistics do not give moved strides away: other images differ more.
     return found + [
-        f"{name} starts from random weights (weights=none); papers start from weights=imagenet."
-        for name in scratch
+        f"{file}: names and shapes of its tensors are checked, but strides and input normalisation "
+        f"are not in a file; if the pooled baseline is lower than expected, the file may be of "
+        f"another variant of {' or '.join(config.backbone)}."
+        for file in plan.weight_files()
     ]
 
 

@@ -38,7 +38,7 @@ from trainables.contract import (
     TrialSpec,
 )
 from trainables.datasets.indexing import halves, index
-from trainables.networks.weights import IMAGENET, NONE
+from trainables.networks.weights import NAMED, NONE
 from trainables.workers.versions import shared_code
 
 Splits = tuple[Split, ...]
@@ -127,10 +127,10 @@ class StudyPlan:
     def weight_files(self) -> list[str]:
         """Return the weight files that any cell starts from.
 
-        Those that the authors of a backbone published have checksums, and are left out.
+        Those that ship or that a backbone's authors published have checksums, and are left out.
         """
         every = {self.for_cell(cell).weights for cell in self.cells}
-        return sorted(every - {IMAGENET, NONE})
+        return sorted(every - {*NAMED, NONE})
 
     def searched(self, cell: Cell) -> bool:
         """Return whether the study searches settings for this cell."""

@@ -29,11 +29,12 @@ from study.driver.lease import holder
 from study.driver.live_view import LiveView
 from study.errors import PreflightError
 from trainables.contract import OWN_FEATURES, PIXELS, ModelConfig
+from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import decode_once
 from trainables.fetch import ProgressCallback, home
 from trainables.networks.backbones import find_backbone
-from trainables.networks.weights import IMAGENET, NONE, fetch_weights, load_weights
+from trainables.networks.weights import NAMED, NONE, fetch_weights, load_weights
 from trainables.training.feature_cache import FeaturePass, passes_of
 
 SERVER_TIMEOUT = 10  # seconds for a tracking server to answer
@@ -108,9 +109,11 @@ def stage(plan: StudyPlan, console: Console | None = None) -> None:
         for backbone in config.backbone:
             bar = _Bar(bars, f"Fetching the weights of {backbone}")
             fetch_weights(backbone, config.weights, bar)
-            if config.weights not in (IMAGENET, NONE):
+            if config.weights not in (*NAMED, NONE):
                 # A file that does not fit the backbone is refused now.
-                load_weights(find_backbone(backbone).build(3)[0], Path(config.weights))
+                for channels in {DATASETS[dataset].channels for dataset in config.dataset}:
+                    trunk, _ = find_backbone(backbone).build(channels)
+                    load_weights(trunk, Path(config.weights))
         for dataset in images_to_decode(plan):
             bar = _Bar(bars, f"Decoding {dataset}, once for this machine")
             try:

@@ -23,6 +23,7 @@ POOLINGS: dict[str, str] = {
     "gap": "the average over the feature map",
     "gmp": "the maximum over the feature map",
     "gap+gmp": "the sum of both",
+    "gap-gmp": "both, side by side: twice the numbers",
     "grid": "the averages of a 3 x 3 grid, side by side: where something is still counts",
 }
 
@@ -42,11 +43,13 @@ class InputNorm:
 
 @dataclass(frozen=True)
 class WeightFile:
-    """Say where published weights come from."""
+    """Say where pretrained weights come from."""
 
     name: str  # of the file
-    url: Callable[[], str]  # looked up late, because some need an import
+    # Looked up late, because some need an import; None: the file ships in trainables/data.
+    url: Callable[[], str] | None
     checksum: str  # 'sha256:' and as much of the digest as is known
+    channels: int | None = None  # of the images that it takes; None: grey ones and coloured ones
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Backbone:
     build: Callable[[int], tuple[nn.Module, int]]
     input_size: int  # side of the square that it was made for; others work too
     input_norm: InputNorm
-    weights: WeightFile | None = None  # what 'imagenet' means; None: there are none
+    weights: WeightFile | None = None  # what 'pretrained' means; None: there are none
     head: bool = True  # False: the flattened map is the embedding
     batch_norm: bool = True  # has any, or may have
 
@@ -79,6 +82,27 @@ def tiny(channels: int) -> tuple[nn.Module, int]:
             nn.ReLU(inplace=True),
         ]
         layers += [nn.MaxPool2d(2)] if after < 64 else []
+        width = after
+    return nn.Sequential(*layers), width
+
+
+def small(channels: int) -> tuple[nn.Module, int]:
+    """Build three blocks of two convolutions, 32-64-128 channels, for drawings of 28 x 28.
+
+    With one channel it has 286,880 weights. Group norm, as in tiny.
+    """
+    from torch import nn
+
+    layers: list[nn.Module] = []
+    width = channels
+    for after in (32, 64, 128):
+        layers += [nn.MaxPool2d(2)] if layers else []
+        for before in (width, after):
+            layers += [
+                nn.Conv2d(before, after, 3, padding=1, bias=False),
+                nn.GroupNorm(8, after),
+                nn.ReLU(inplace=True),
+            ]
         width = after
     return nn.Sequential(*layers), width
 
@@ -156,6 +180,13 @@ BACKBONES: dict[str, Backbone] = {
         "three convolutions with group norm, for small images and laptops",
         tiny,
         64,
+        InputNorm(),
+        batch_norm=False,
+    ),
+    "small": Backbone(
+        "six convolutions with group norm, for drawings; ships pretrained",
+        small,
+        28,
         InputNorm(),
         batch_norm=False,
     ),

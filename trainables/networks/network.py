@@ -30,6 +30,10 @@ def both(features: Tensor) -> Tensor:
     return gap(features) + gmp(features)
 
 
+def beside(features: Tensor) -> Tensor:
+    return torch.cat([gap(features), gmp(features)], dim=1)
+
+
 def grid(features: Tensor) -> Tensor:
     return F.adaptive_avg_pool2d(features, SIDE).flatten(1)
 
@@ -39,6 +43,7 @@ POOLS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
     "gap": (gap, 1),
     "gmp": (gmp, 1),
     "gap+gmp": (both, 1),
+    "gap-gmp": (beside, 2),
     "grid": (grid, SIDE * SIDE),
 }
 assert POOLS.keys() == POOLINGS.keys()

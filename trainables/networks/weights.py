@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from functools import cache
+from importlib.resources import files as resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 NONE = "none"  # start from random weights
-IMAGENET = "imagenet"  # start from the weights that the backbone's authors published
+PRETRAINED = "pretrained"  # start from weights that ship or that the backbone's authors published
+IMAGENET = "imagenet"  # the same, of backbones whose weights were published
+NAMED = (PRETRAINED, IMAGENET)  # files that the backbone knows, with their checksums
 # Prefixes of what files hold beside a trunk.
 CLASSIFIERS = (
     "fc.",
@@ -35,8 +38,8 @@ def weights_path(backbone: str, weights: str) -> Path | None:
     """Return where the file is, or will be; None if no file is needed."""
     if weights == NONE:
         return None
-    if weights == IMAGENET:
-        return home() / "weights" / _published(backbone).name
+    if weights in NAMED:
+        return _place(_named(backbone, weights))
     return Path(weights).expanduser().absolute()
 
 
@@ -49,20 +52,39 @@ def check_weights(backbone: str, weights: str) -> None:
             f"{backbone} has nothing to load weights={weights} into; use weights={NONE}."
         )
     path = weights_path(backbone, weights)
-    if weights != IMAGENET and path and not path.is_file():
+    if weights not in NAMED and path and not path.is_file():
         raise ValueError(
-            f"weights={weights} must be {IMAGENET}, {NONE} or a file, but there is no file {path}."
+            f"weights={weights} must be {PRETRAINED}, {IMAGENET}, {NONE} or a file, but there is "
+            f"no file {path}."
+        )
+
+
+def check_channels(backbone: str, weights: str, *, dataset: str, channels: int) -> None:
+    """Raise ValueError unless the backbone's pretrained weights take images of that many channels.
+
+    A user's file is held against the trunk when the study is staged.
+    """
+    wanted = _named(backbone, weights).channels if weights in NAMED else None
+    if wanted not in (None, channels):
+        raise ValueError(
+            f"The pretrained weights of {backbone} take images of {wanted} channel"
+            f"{'s' * (wanted != 1)}, but those of {dataset} have {channels}; use weights={NONE} or "
+            f"another backbone."
         )
 
 
 def fetch_weights(backbone: str, weights: str, progress: ProgressCallback | None = None) -> None:
-    """Fetch the file that 'imagenet' means to this node, once.
+    """Fetch the backbone's pretrained weights to this node, once; verify a file that is here.
 
     Raise ConnectionError if that fails; the message says where to put the file.
     """
-    if weights != IMAGENET or not find_backbone(backbone).head:
+    if weights not in NAMED or not find_backbone(backbone).head:
         return
-    file, path = _published(backbone), home() / "weights" / _published(backbone).name
+    file = _named(backbone, weights)
+    path = _place(file)
+    if file.url is None:
+        verify(path, file.checksum, "it was changed after fairtrial was installed; install it anew")
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     # Several workers of a node may need the file at once.
     with FileLock(path.with_name(path.name + ".lock")):
@@ -72,11 +94,24 @@ def fetch_weights(backbone: str, weights: str, progress: ProgressCallback | None
             download(file.url(), path, checksum=file.checksum, progress=progress)
 
 
-def _published(backbone: str) -> WeightFile:
+def _named(backbone: str, weights: str) -> WeightFile:
+    """Return the file that 'pretrained' or 'imagenet' means for this backbone."""
     file = find_backbone(backbone).weights
     if file is None:
-        raise ValueError(f"{backbone} has no {IMAGENET} weights; use weights={NONE} or a file.")
+        raise ValueError(f"{backbone} has no {weights} weights; use weights={NONE} or a file.")
+    if weights == IMAGENET and file.url is None:
+        raise ValueError(
+            f"{backbone} has no {IMAGENET} weights: those that ship with it were trained on other "
+            f"images; use weights={PRETRAINED}, weights={NONE} or a file."
+        )
     return file
+
+
+def _place(file: WeightFile) -> Path:
+    """Return where the file is, or will be once it is fetched."""
+    if file.url is None:
+        return Path(str(resources("trainables") / "data" / file.name))
+    return home() / "weights" / file.name
 
 
 def load_weights(trunk: nn.Module, path: Path) -> None:
@@ -165,13 +200,13 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def weights_digest(backbone: str, weights: str) -> str:
-    """Return what identifies the weights: the published checksum, or a digest of a file."""
-    if weights == NONE:
+    """Return what identifies the weights: the published checksum, or a digest of the file."""
+    path = weights_path(backbone, weights)
+    if path is None:
         return NONE
-    if weights == IMAGENET:
-        return f"{_published(backbone).name} {_published(backbone).checksum}"
-    path = Path(weights).expanduser().absolute()
-    return _hash(path, path.stat().st_mtime_ns)
+    if weights in NAMED and not _named(backbone, weights).checksum.endswith(":"):
+        return f"{path.name} {_named(backbone, weights).checksum}"
+    return _hash(path, path.stat().st_mtime_ns) if path.exists() else "not here yet"
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"backbone": "pixels"}, "pixels cannot be trained"),
     ({"backbone": "resnet18", "weights": "no/such/file.pth"}, "no/such/file.pth"),
     ({"weights": "imagenet"}, "tiny has no"),
+    ({"weights": "pretrained"}, "tiny has no pretrained weights"),
+    ({"backbone": "small", "weights": "imagenet"}, "use weights=pretrained"),
+    (
+        {"backbone": "small", "weights": "pretrained", "dataset": "cub200"},
+        "take images of 1 channel, but those of cub200 have 3",
+    ),
     ({"pooling": "gaps"}, "Did you mean 'gap'?"),
     ({"optimizer": "adamww"}, "Did you mean 'adamw'?"),
     ({"dataset": "image_folder"}, "data_root"),
@@ -242,6 +249,25 @@ def test_small_batches_and_random_weights_are_noticed_not_refused() -> None:
         in notices(expand(make(quickstart() | {"max_classes": 50})))[1]
     )
     assert "random weights" in notices(expand(make(quickstart() | {"backbone": "resnet18"})))[0]
+
+
+def test_what_a_weight_file_cannot_show_is_said_of_ones_own_only(tmp_path: Path) -> None:
+    path = tmp_path / "mine.pth"
+    path.write_bytes(b"")
+    resnet = quickstart() | {"backbone": "resnet18"}
+    (said,) = notices(expand(make(resnet | {"weights": str(path)})))
+    assert said.startswith(f"{path}: names and shapes of its tensors are checked, but strides")
+    for weights in ("pretrained", "imagenet"):
+        plan = expand(make(resnet | {"weights": weights}))
+        assert plan.weight_files() == notices(plan) == []
+
+
+def test_shipped_weights_are_known_by_their_checksum() -> None:
+    plan = expand(make(quickstart() | {"backbone": "small", "weights": "pretrained"}))
+    assert plan.weight_files() == []
+    assert {cell.loss for cell, _ in plan.baseline_cells() if cell.backbone == "small"} == {
+        "pooled"
+    }
 
 
 def test_only_validation_cells_are_searched() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
 from analysis.record.ledger import Ledger
@@ -22,6 +23,7 @@ from tests.support.events import study_started
 from tests.support.trees import folders, jpeg
 from trainables.datasets import pixels
 from trainables.datasets.decode import BrokenImageError
+from trainables.networks.backbones import BACKBONES
 
 NAMES = [f"Käfer {letter}" for letter in "abcdefgh"]
 
@@ -154,3 +156,14 @@ def test_one_more_picture_is_decoded_anew(config: MakeConfig, photos: Path) -> N
     pixels.index.cache_clear()
     stage(plan)
     assert pixels.cache_folder(plan.dataset_ref("image_folder"), 256) != first
+
+
+def test_a_weight_file_is_held_against_the_trunk_for_the_datasets_channels(
+    config: MakeConfig, tmp_path: Path
+) -> None:
+    for channels in (1, 3):
+        trunk, _ = BACKBONES["tiny"].build(channels)
+        torch.save(trunk.state_dict(), tmp_path / f"{channels}.pth")
+    stage(expand(config(weights=str(tmp_path / "1.pth"))))
+    with pytest.raises(ValueError, match=r"3\.pth must hold .* has another shape for 1\.weight"):
+        stage(expand(config(weights=str(tmp_path / "3.pth"))))

@@ -32,7 +32,7 @@ def pictures(side: int, *, channels: int = 3, count: int = 2) -> torch.Tensor:
 def test_a_backbone_says_what_it_is_and_what_it_takes(name):
     backbone = BACKBONES[name]
     assert backbone.about
-    assert backbone.input_size >= 32
+    assert backbone.input_size >= 28
     assert len(backbone.input_norm.mean) == len(
         backbone.input_norm.std
     ) or backbone.input_norm.std == (1.0,)
@@ -57,7 +57,7 @@ def test_a_weight_files_name_holds_its_digest(name):
     if file is not None:
         kind, digest = file.checksum.split(":")
         assert kind == "sha256"
-        assert file.name == f"{name}-{digest}.pth"
+        assert file.name == f"{name}-{digest}.{'pth' if file.url else 'safetensors'}"
         assert len(digest) >= 8
 
 
@@ -97,6 +97,17 @@ def test_torchvisions_model_gives_the_same_features_after_its_own_preprocessing(
     assert found.shape == expected.shape == (2, features)
     assert expected.std() > 0.01
     assert torch.allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_small_has_six_convolutions_and_a_map_of_seven_by_seven():
+    trunk, features = BACKBONES["small"].build(1)
+    shapes = [tuple(each.weight.shape) for each in trunk if isinstance(each, nn.Conv2d)]
+    assert shapes == [
+        (after, before, 3, 3)
+        for before, after in ((1, 32), (32, 32), (32, 64), (64, 64), (64, 128), (128, 128))
+    ]
+    assert sum(each.numel() for each in trunk.parameters()) == 286_880
+    assert trunk(torch.zeros(1, 1, 28, 28)).shape == (1, features, 7, 7)
 
 
 def test_an_unknown_backbone_gets_the_near_name():

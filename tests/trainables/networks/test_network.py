@@ -134,8 +134,9 @@ def test_raw_pixels_are_the_image_itself_whatever_the_pooling():
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
-def test_tinys_embedding_of_an_image_does_not_depend_on_the_rest_of_its_batch(mode):
-    network = made("tiny").train(mode == "train")
+@pytest.mark.parametrize("name", ["tiny", "small"])
+def test_with_group_norm_an_embedding_does_not_depend_on_the_rest_of_its_batch(name, mode):
+    network = made(name).train(mode == "train")
     alone = torch.cat([network(image[None]) for image in images()])
     assert torch.allclose(network(images()), alone, rtol=1e-4, atol=1e-6)
 
@@ -146,17 +147,15 @@ def test_tinys_embedding_of_an_image_does_not_depend_on_the_rest_of_its_batch(mo
 @pytest.mark.parametrize("pooling", sorted(POOLINGS))
 @pytest.mark.parametrize("name", LEARNING)
 def test_every_pooling_gives_as_many_numbers_as_the_head_takes(name, pooling):
-    trunk, features = (
-        shared(name).trunk,
-        {"tiny": 64, "resnet50": 2048, "resnet18": 512, "resnet34": 512}.get(name, 1024),
-    )
+    widths = {"tiny": 64, "small": 128, "resnet50": 2048, "resnet18": 512, "resnet34": 512}
+    trunk, features = shared(name).trunk, widths.get(name, 1024)
     backbone = copy.copy(BACKBONES[name])
     object.__setattr__(backbone, "build", lambda channels: (trunk, features))  # built once
     network = Network(backbone, 3, head=HeadConfig(8), pooling=pooling, freeze_bn=True, bf16=False)
     with torch.no_grad():
         assert network.pooled(images(count=2)).shape == (
             2,
-            features * (9 if pooling == "grid" else 1),
+            features * {"grid": 9, "gap-gmp": 2}.get(pooling, 1),
         )
         assert network(images(count=2)).shape == (2, 8)
 
@@ -177,8 +176,10 @@ def test_poolings_are_what_they_say():
         "gap": mean,
         "gmp": most,
         "gap+gmp": mean + most,
+        "gap-gmp": torch.cat([mean, most], dim=1),
         "grid": torch.stack(cells, 2).flatten(1),
     }
+    assert expected.keys() == POOLINGS.keys()
     for pooling, value in expected.items():
         assert torch.allclose(pooled[pooling], value, atol=1e-5), pooling
 

@@ -13,10 +13,17 @@ import torch
 
 from trainables.fetch import home
 from trainables.networks.backbones import BACKBONES, WeightFile
-from trainables.networks.weights import check_weights, fetch_weights, load_weights, weights_path
+from trainables.networks.weights import (
+    check_channels,
+    check_weights,
+    fetch_weights,
+    load_weights,
+    weights_path,
+)
 
 NAMES = sorted(BACKBONES)
-PUBLISHED = [name for name in NAMES if BACKBONES[name].weights]
+PRETRAINED = [name for name in NAMES if BACKBONES[name].weights]
+PUBLISHED = [name for name in PRETRAINED if BACKBONES[name].weights.url]
 
 
 @pytest.fixture(autouse=True)
@@ -88,19 +95,55 @@ def test_nothing_is_wanted_with_none(name):
     assert not home().exists()
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", PRETRAINED)
 def test_a_check_fetches_nothing(name):
-    check_weights(name, "imagenet")
+    check_weights(name, "pretrained")
     assert not home().exists()
 
 
-def test_a_backbone_without_published_weights_says_so():
-    with pytest.raises(ValueError, match="tiny has no imagenet weights; use weights=none"):
-        check_weights("tiny", "imagenet")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_imagenet_is_another_word_for_what_was_published(name):
+    check_weights(name, "imagenet")
+    assert weights_path(name, "imagenet") == weights_path(name, "pretrained")
+    assert weights_path(name, "pretrained").parent == home() / "weights"
+
+
+@pytest.mark.parametrize("weights", ["imagenet", "pretrained"])
+def test_a_backbone_without_pretrained_weights_says_so(weights):
+    with pytest.raises(ValueError, match=f"tiny has no {weights} weights; use weights=none"):
+        check_weights("tiny", weights)
+
+
+def test_weights_that_ship_are_not_imagenets():
+    for ask in (check_weights, fetch_weights, weights_path):
+        with pytest.raises(ValueError, match=r"small has no imagenet weights.*=pretrained"):
+            ask("small", "imagenet")
+
+
+def test_weights_that_ship_are_where_the_package_is_and_nothing_is_fetched():
+    fetch_weights("small", "pretrained")
+    assert weights_path("small", "pretrained").is_file()
+    assert not home().exists()
+
+
+def test_a_shipped_file_that_was_changed_is_refused(monkeypatch):
+    file = replace(BACKBONES["small"].weights, checksum="sha256:" + 8 * "0")
+    monkeypatch.setitem(BACKBONES, "small", replace(BACKBONES["small"], weights=file))
+    with pytest.raises(ValueError, match=r"small-.* has the sha256 .*: it was changed .*anew"):
+        fetch_weights("small", "pretrained")
+
+
+def test_weights_for_drawings_do_not_take_coloured_images(tmp_path):
+    with pytest.raises(ValueError, match="take images of 1 channel, but those of cub200 have 3"):
+        check_channels("small", "pretrained", dataset="cub200", channels=3)
+    check_channels("small", "pretrained", dataset="sketches", channels=1)
+    check_channels("small", "none", dataset="cub200", channels=3)
+    check_channels("small", str(tmp_path / "my.pth"), dataset="cub200", channels=3)
+    check_channels("resnet18", "pretrained", dataset="sketches", channels=1)
 
 
 def test_pixels_take_no_weights_at_all(tmp_path):
-    for weights in ("imagenet", str(save(tmp_path, {}))):
+    for weights in ("imagenet", "pretrained", str(save(tmp_path, {}))):
         with pytest.raises(ValueError, match=r"pixels has nothing to load .* use weights=none"):
             check_weights("pixels", weights)
 
@@ -108,7 +151,8 @@ def test_pixels_take_no_weights_at_all(tmp_path):
 def test_a_given_file_must_exist(tmp_path):
     with pytest.raises(
         ValueError,
-        match=r"weights=imagnet must be imagenet, none or a file, but there is no file .*imagnet",
+        match=r"weights=imagnet must be pretrained, imagenet, none or a file, but there is no file "
+        r".*imagnet",
     ):
         check_weights("resnet18", "imagnet")
     check_weights("resnet18", str(save(tmp_path, {})))

@@ -84,6 +84,26 @@ def test_onnx_gives_the_same_vectors_for_any_number_of_images(exported):
         np.testing.assert_allclose(found, embedder(images[:count]), atol=1e-5)
 
 
+def test_pretrained_features_side_by_side_are_the_same_in_onnx(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    base = final("pooled", epochs=0)
+    spec = replace(
+        base,
+        rule="untrained",
+        splits=(Split(SPLIT.train, (), SPLIT.test),),
+        cell=replace(base.cell, backbone="small"),
+        model=replace(base.model, weights="pretrained", pooling="gap-gmp"),
+    )
+    learner = trained(spec, sketches(), tmp_path / "trial")
+    embedder = export_model(tmp_path / "trial" / BEST, learner.spec, tmp_path / "model")
+    images = [sketches().pixels[i] for i in learner.embeddings[0]["image"][:7]]
+    assert embedder.size == 256
+    np.testing.assert_allclose(embedder(images), units(learner)[:7], atol=1e-6)
+    session = onnxruntime.InferenceSession(tmp_path / "model" / ONNX)
+    (found,) = session.run(None, {"images": embedder.crops(images).float().numpy()})
+    np.testing.assert_allclose(found, embedder(images), atol=1e-5)
+
+
 def test_several_folds_are_joined_as_scoring_joins_them(tmp_path):
     other = Split(train=SPLIT.select + SPLIT.train[4:], select=SPLIT.train[:4], test=SPLIT.test)
     learner = trained(
@@ -128,7 +148,7 @@ def test_files_are_cropped_as_scoring_crops_them(tmp_path):
 
 def test_the_entry_of_every_kind_of_backbone_is_the_same_in_onnx():
     images = torch.randint(0, 256, (2, 3, 16, 16)).float()
-    for backbone in ("tiny", "resnet18", "bn_inception"):
+    for backbone in ("tiny", "small", "resnet18", "bn_inception"):
         network = build_network(
             backbone,
             3,

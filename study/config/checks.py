@@ -178,8 +178,8 @@ def _check_trunk(keys: Keys, cell: Cell) -> None:
         if cell.backbone != NO_TRUNK:
             wrong = f"backbone={cell.backbone}"
         raise ValueError(
-            f"dataset={OWN_FEATURES} brings vectors in place of images, but {wrong} takes images; set "
-            f"backbone={NO_TRUNK}, weights={NONE} and train=head."
+            f"dataset={OWN_FEATURES} brings vectors in place of images, but {wrong} takes images; "
+            f"set backbone={NO_TRUNK}, weights={NONE} and train=head."
         )
     if cell.backbone == NO_TRUNK and cell.dataset != OWN_FEATURES:
         raise ValueError(

@@ -144,9 +144,7 @@ def feature_passes(plan: StudyPlan) -> list[FeaturePass]:
             transform = image_transform(own, cell.dataset, cell.backbone)
             model = ModelConfig(**values_of_fields(own, ModelConfig))
             ref = plan.dataset_ref(cell.dataset)
-            found |= dict.fromkeys(
-                passes_of(ref, cell.backbone, model, transform, views=own.views)
-            )
+            found |= dict.fromkeys(passes_of(ref, cell.backbone, model, transform, views=own.views))
     return list(found)
 
 

@@ -1,6 +1,7 @@
 """Make small specs and batches for the tests of trainables/."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from trainables.contract import (
     TrialSpec,
 )
 from trainables.datasets.pixels import Dataset, load
+from trainables.networks.backbones import tiny
 
 # One loss of each kind: over pairs, triplets, proxies and classes; mined and not; with weights and
 # random draws of its own; raw and normalised.
@@ -148,3 +150,13 @@ def between(param: Param, share: float) -> Value:
         else search.low + share * (search.high - search.low)
     )
     return round(value) if search.integer else value
+
+
+def frozen_trunk(folder: Path) -> ModelConfig:
+    """Return a model with a frozen tiny trunk, whose weights are in a file below the folder."""
+    path = folder / "trunk.pth"
+    if not path.exists():
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            torch.save(tiny(1)[0].state_dict(), path)
+    return replace(MODEL, pooling="gap", weights=str(path), train="head")

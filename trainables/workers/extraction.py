@@ -86,9 +86,7 @@ def _part(wanted: FeaturePass, number: int, gpus: float) -> Floats:
 def _share(wanted: FeaturePass) -> None:
     """Write the features on every node that does not have them."""
     here = ray.get_runtime_context().get_node_id()
-    others = [
-        node["NodeID"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != here
-    ]
+    others = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != here]
     if not others:
         return
     features = ray.put(wanted.open()[0])

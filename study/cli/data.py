@@ -15,9 +15,9 @@ from study.cli.terminal import FAIRTRIAL, end, one_sentence, terminal
 from study.errors import INTERRUPTED
 from trainables import fetch
 from trainables.contract import DatasetRef
-from trainables.datasets import preparing
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import Index, index
+from trainables.datasets.official import preparing
 
 BROKEN = 3
 SHOWN = 10  # lines of a list; the rest is counted

@@ -24,7 +24,7 @@ from trainables.contract import DatasetRef
 from trainables.datasets import checking
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
-from trainables.datasets.layouts import LAYOUTS
+from trainables.datasets.official.layouts import LAYOUTS
 
 
 def run(*words: object):
@@ -89,7 +89,7 @@ def test_prepare_fetches_what_has_a_source_and_keeps_no_archive(tmp_path, monkey
         progress(1, 2)
         return shutil.copy(archive, target)
 
-    monkeypatch.setattr("trainables.datasets.preparing.download", download)
+    monkeypatch.setattr("trainables.datasets.official.preparing.download", download)
     assert run("prepare", "cub200").exit_code == 0
     place = own_home / "datasets" / "cub200"
     assert sorted(path.name for path in place.iterdir()) in (
@@ -97,7 +97,7 @@ def test_prepare_fetches_what_has_a_source_and_keeps_no_archive(tmp_path, monkey
         ["files", "manifest.json"],
     )
     (place / "manifest.json").unlink()  # interrupted while it hashed: nothing is fetched again
-    monkeypatch.setattr("trainables.datasets.preparing.download", None)
+    monkeypatch.setattr("trainables.datasets.official.preparing.download", None)
     assert run("prepare", "cub200").exit_code == 0
 
 
@@ -198,7 +198,7 @@ def test_an_interrupted_prepare_says_how_to_go_on(tmp_path, monkeypatch):
     def stop(*words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trainables.datasets.preparing.extract", stop)
+    monkeypatch.setattr("trainables.datasets.official.preparing.extract", stop)
     trees.jpeg(tmp_path / "x.zip")
     result = run("prepare", "cub200", "--from", tmp_path / "x.zip")
     assert result.exit_code == 130

@@ -17,9 +17,9 @@ from trainables.contract import DatasetRef
 from trainables.datasets import catalogue
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import halves, index
-from trainables.datasets.layouts import LAYOUTS
+from trainables.datasets.official.layouts import LAYOUTS
+from trainables.datasets.official.preparing import prepare_dataset
 from trainables.datasets.pixels import load
-from trainables.datasets.preparing import prepare_dataset
 
 NAMES = sorted(DATASETS)
 OFFICIAL = sorted(name for name in DATASETS if DATASETS[name].classes is not None)

@@ -42,6 +42,7 @@ DOORS = {
     "matplotlib": ["analysis/figures/"],
     "openTSNE": ["analysis/maps/"],
     "umap": ["analysis/maps/plane.py"],
+    "pyarrow": ["trainables/datasets/parquet.py"],
     "jinja2": ["analysis/report/report.py"],
     "pydantic": [
         "study/config/study_config.py",

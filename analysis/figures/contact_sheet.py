@@ -26,8 +26,14 @@ HALF_COLOURS = {"train": "#0072b2", "test": "#d55e00"}
 def contact_sheet(name: str, index: Index) -> Image.Image:
     """Return the sheet; its classes and images are evenly spaced over the whole dataset.
 
-    An image that cannot be decoded raises a BrokenImageError.
+    An image that cannot be decoded raises a BrokenImageError, and vectors without pictures a
+    ValueError.
     """
+    if DATASETS[name].pixels is None and not (index.files or index.pictures):
+        raise ValueError(
+            f"A contact sheet needs pictures, but {name} has vectors only; add a column image with "
+            f"the path of each one's picture (Parquet or CSV)."
+        )
     halves = {"train": _spread(index.train, CLASSES), "test": _spread(index.test, CLASSES)}
     rows = sum(map(len, halves.values()))
     width = 2 * EDGE + NAME_WIDTH + IMAGES * (TILE + GAP) - GAP
@@ -68,7 +74,8 @@ def _row(sheet: Image.Image, top: int, name: str, index: Index, label: int) -> N
 def _images(name: str, index: Index, ids: Sequence[int]) -> list[Image.Image]:
     shipped = DATASETS[name].pixels
     if shipped is None:
-        return [decode(index.root, index.files[i]) for i in ids]
+        files = index.files or index.pictures
+        return [decode(index.root, files[i]) for i in ids]
     pixels = _pixels(name)[list(ids)]
     return [
         Image.fromarray(each.squeeze(-1) if each.shape[-1] == 1 else each).convert("RGB")

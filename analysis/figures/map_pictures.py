@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,13 @@ from analysis.maps.plane import Plane, joint_tsne, umap
 from analysis.record.frames import StudyRows
 from trainables.contract import EMBEDDINGS, TrialSpec
 
+if TYPE_CHECKING:
+    from trainables.datasets.indexing import Index
+
 LAYERS = {"fc": FC, "gap": GAP}  # the embedding layer, and the features that it is made from
 JOINT_POINTS, YOKED_POINTS = 3000, 1500  # on a page: seconds, not minutes
 QUERIES, NEIGHBOURS = 5, 8  # rows of a gallery, and neighbours in each
+PICTURE_SIDE = 160  # pixels of the shorter side of a vector's picture in a gallery
 
 SIMILARITY_CAPTION = (
     "How near every image is to its own class, and to the nearest other one: exact cosines in the "
@@ -207,10 +211,14 @@ def _images(own: TrialEmbeddings) -> tuple[Callable[[int], Array], Callable[[int
 
     spec = own.spec
     try:
-        same_files = index(spec.dataset_ref).fingerprint == spec.fingerprint
+        listed = index(spec.dataset_ref)
     except (ValueError, OSError):
         return None
-    if not same_files or not (
+    if listed.fingerprint != spec.fingerprint:
+        return None
+    if not DATASETS[spec.dataset_ref.dataset].channels:
+        return _pictures(own, listed)
+    if not (
         DATASETS[spec.dataset_ref.dataset].pixels
         or cache_folder(spec.dataset_ref, spec.transform.cache_size).exists()
     ):
@@ -226,6 +234,24 @@ def _images(own: TrialEmbeddings) -> tuple[Callable[[int], Array], Callable[[int
         return channels_last
 
     return pixels, lambda row: data.index.names[int(own.label[row])]
+
+
+def _pictures(
+    own: TrialEmbeddings, listed: Index
+) -> tuple[Callable[[int], Array], Callable[[int], str]] | None:
+    """Return the same two functions for vectors; None without pictures on this machine."""
+    from trainables.datasets.decode import BrokenImageError, decode, resize_shorter_side
+
+    def pixels(row: int) -> Array:
+        file = listed.pictures[int(own.image[row])]
+        try:
+            return np.asarray(resize_shorter_side(decode(listed.root, file), PICTURE_SIDE))
+        except BrokenImageError:  # nothing was computed from it
+            return np.full((PICTURE_SIDE, PICTURE_SIDE, 3), 255, dtype=np.uint8)
+
+    if not listed.pictures or not (listed.root / listed.pictures[int(own.image[0])]).is_file():
+        return None
+    return pixels, lambda row: listed.names[int(own.label[row])]
 
 
 def _spread(rows: Array, count: int) -> Array:

@@ -15,9 +15,9 @@ from study.cli.terminal import FAIRTRIAL, end, one_sentence, terminal
 from study.errors import INTERRUPTED
 from trainables import fetch
 from trainables.contract import DatasetRef
-from trainables.datasets import preparing
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import Index, index
+from trainables.datasets.official import preparing
 
 BROKEN = 3
 SHOWN = 10  # lines of a list; the rest is counted
@@ -25,7 +25,8 @@ PICTURES = (".jpg", ".jpeg", ".png")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="a dataset (`fairtrial list datasets`)")]
 Root = Annotated[
-    str | None, typer.Option(metavar="PATH", help="image_folder: the folder; csv: the file")
+    str | None,
+    typer.Option(metavar="PATH", help="image_folder: the folder; csv: the file; features: either"),
 ]
 
 app = typer.Typer(help="Prepare a dataset, check it, draw a contact sheet.", no_args_is_help=True)
@@ -63,16 +64,19 @@ def prepare(
 @app.command("check")
 def check(name: Name, root: Root = None) -> None:
     """Decode every image once; list broken ones and how to leave them out. Exit 3 if there are
-    any.
+    any. Of features, measure every vector.
     """
     from trainables.datasets import checking
     from trainables.datasets.decode import leave_out
 
+    if name in DATASETS and not DATASETS[name].channels:
+        _check_vectors(name, root)
+        return
     with one_sentence(), _stages() as stages:
         found = checking.check_dataset(DatasetRef(name, root), stages("decoding", "images"))
     console = terminal()
     what = found.index
-    console.print(f"{name}: {_counts(what)}.", highlight=False, markup=False, soft_wrap=True)
+    _print(console, f"{name}: {_counts(what)}.")
     _list(
         console,
         "file is not read: no image by its name, or in no class",
@@ -107,6 +111,40 @@ def check(name: Name, root: Root = None) -> None:
     raise typer.Exit(BROKEN)
 
 
+def _check_vectors(name: str, root: str | None) -> None:
+    from trainables.datasets import checking
+
+    with one_sentence():
+        found = checking.check_vectors(DatasetRef(name, root))
+    console = terminal()
+    _print(console, f"{name}: {_counts(found.index, 'vectors')}.")
+    _print(
+        console,
+        f"Each has {found.size:,} numbers; lengths {found.shortest:.4g} to {found.longest:.4g}, "
+        f"median {found.median:.4g}.",
+    )
+    _print(console, f"{found.repeats:,} of them repeat an earlier one exactly.")
+    _list(
+        console,
+        "class has a single vector, which has no match",
+        "classes have a single vector each, which has no match",
+        found.lone,
+    )
+    _list(
+        console,
+        "vector to test is the same as one to train on; remove one of the two",
+        "vectors to test are the same as ones to train on; remove one of each two",
+        [f"{test}  =  {train}" for train, test in found.twins],
+    )
+    _list(
+        console,
+        "picture is not there; no vector needs it, but no figure can show it",
+        "pictures are not there; no vector needs them, but no figure can show them",
+        found.lost,
+    )
+    console.print("Every vector is good.")
+
+
 @app.command("show")
 def show(
     name: Name,
@@ -129,13 +167,17 @@ def show(
     _lines(terminal(), ("picture", str(target.absolute())))
 
 
-def _counts(found: Index) -> str:
+def _print(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _counts(found: Index, unit: str = "images") -> str:
     sides = (
-        f"{len(classes):,} classes with {len(found.ids(classes)):,} images"
+        f"{len(classes):,} classes with {len(found.ids(classes)):,} {unit}"
         for classes in (found.train, found.test)
     )
-    return "{:,} classes, {:,} images; {} to train on, {} to test".format(
-        len(found.names), len(found.labels), *sides
+    return "{:,} classes, {:,} {}; {} to train on, {} to test".format(
+        len(found.names), len(found.labels), unit, *sides
     )
 
 

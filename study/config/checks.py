@@ -126,8 +126,8 @@ def _check_numbers(keys: Keys) -> None:
     for key in ("data_root", "train_classes", "test_classes"):
         if getattr(keys, key) and not any(DATASETS[name].needs_root for name in keys.dataset):
             raise ValueError(
-                f"{key} is for image_folder and csv, not for {', '.join(keys.dataset)}; leave it "
-                f"out."
+                f"{key} is for image_folder, csv and features, not for "
+                f"{', '.join(keys.dataset)}; leave it out."
             )
     if keys.exclude and len(keys.dataset) > 1:
         raise ValueError(

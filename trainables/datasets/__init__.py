@@ -1,1 +1,1 @@
-"""List the datasets, bring them to a machine, and decode their images."""
+"""List the datasets, decode their images or map their vectors, and check them."""

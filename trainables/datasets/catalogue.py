@@ -24,7 +24,7 @@ class DatasetInfo:
     train_classes: int | None = None
     train_images: int | None = None
     recalls: tuple[int, ...] = (1, 2, 4, 8)  # the k of its papers' tables
-    channels: int = 3
+    channels: int = 3  # 0: vectors, not images
     side: int | None = None  # pixels, where all images have one size
     pixels: Callable[[], NDArray[np.uint8]] | None = None  # shipped: (n, height, width, channels)
     needs_root: bool = False
@@ -32,6 +32,11 @@ class DatasetInfo:
     checksum: str = ""
     size: str = ""  # of the download
     wanted: str = ""  # what --from takes
+
+    @property
+    def has_image_files(self) -> bool:
+        """Return whether its images are decoded from files: not shipped, and no vectors."""
+        return self.pixels is None and self.channels > 0
 
     @property
     def train(self) -> tuple[int, ...]:
@@ -184,5 +189,15 @@ DATASETS: dict[str, DatasetInfo] = {
         licence="yours",
         needs_root=True,
         wanted="the CSV file with the columns file, label and, if you like, split",
+    ),
+    "features": DatasetInfo(
+        about=(
+            "your own vectors of any model, with a label each: .npz, .npy or Parquet, or a folder "
+            "of one kind; no images, no backbone"
+        ),
+        licence="yours",
+        channels=0,
+        needs_root=True,
+        wanted="the .npz, .npy or .parquet file, or the folder of such files",
     ),
 }

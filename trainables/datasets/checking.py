@@ -1,5 +1,6 @@
-"""Check a dataset: every image decodes and is unchanged, and no image is in both halves."""
+"""Check a dataset: every image decodes and is unchanged, and nothing is in both halves."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -15,8 +16,10 @@ from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.decode import BrokenImageError, decode
 from trainables.datasets.indexing import Index, index
 from trainables.datasets.manifest import read_manifest
+from trainables.datasets.vectors import read_vectors
 from trainables.fetch import ProgressCallback, hash_file
 
+ROWS = 4096  # vectors that are measured at a time
 FEW = 500  # images; fewer are decoded before other processes have started
 
 
@@ -28,6 +31,48 @@ class Findings:
     broken: dict[str, str]  # file -> why
     twins: tuple[tuple[str, str], ...]  # the same bytes in a class to train on and in one to test
     lone: tuple[str, ...]  # classes with one image, which has no match
+
+
+@dataclass(frozen=True)
+class VectorFindings:
+    """Hold what `fairtrial data check features` found."""
+
+    index: Index
+    size: int  # numbers of each vector
+    shortest: float  # the lengths of the vectors
+    median: float
+    longest: float
+    repeats: int  # vectors that are the same as an earlier one
+    twins: tuple[tuple[str, str], ...]  # the same vector in a class to train on and in one to test
+    lone: tuple[str, ...]
+    lost: tuple[str, ...]  # pictures that are not there
+
+
+def check_vectors(dataset_ref: DatasetRef) -> VectorFindings:
+    """Read every vector once. Raise ValueError if the file has one that cannot be used."""
+    vectors, found = read_vectors(dataset_ref), index(dataset_ref)
+    names = vectors.ids or tuple(f"row {row}" for row in range(len(vectors.rows)))
+    lengths = np.concatenate(
+        [
+            np.linalg.norm(vectors.rows[start : start + ROWS], axis=1)
+            for start in range(0, len(vectors.rows), ROWS)
+        ]
+    )
+    hashes = [hashlib.blake2b(row, digest_size=16).digest() for row in vectors.rows]
+    train, test = (found.ids(half).tolist() for half in (found.train, found.test))
+    first = {hashes[row]: row for row in reversed(train)}
+    twins = [(first[hashes[row]], row) for row in test if hashes[row] in first]
+    return VectorFindings(
+        found,
+        vectors.rows.shape[1],
+        float(lengths.min()),
+        float(np.median(lengths)),
+        float(lengths.max()),
+        len(hashes) - len(set(hashes)),
+        tuple((names[one], names[other]) for one, other in twins),
+        _lone(found),
+        tuple(file for file in found.pictures if not (found.root / file).is_file()),
+    )
 
 
 def check_dataset(dataset_ref: DatasetRef, progress: ProgressCallback) -> Findings:
@@ -47,9 +92,12 @@ def check_dataset(dataset_ref: DatasetRef, progress: ProgressCallback) -> Findin
         else:
             broken[file] = reason
         progress(len(hashes) + len(broken), len(found.files))
+    return Findings(found, broken, _twins(found, hashes) if found.files else (), _lone(found))
+
+
+def _lone(found: Index) -> tuple[str, ...]:
     counts = np.bincount(found.labels, minlength=len(found.names))
-    lone = tuple(found.names[label] for label in np.flatnonzero(counts == 1))
-    return Findings(found, broken, _twins(found, hashes) if found.files else (), lone)
+    return tuple(found.names[label] for label in np.flatnonzero(counts == 1))
 
 
 def _examine_all(root: Path, files: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:

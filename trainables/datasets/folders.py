@@ -2,19 +2,21 @@
 
 import csv
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from unicodedata import normalize
 
 from trainables.contract import DatasetRef
+from trainables.datasets.classes import (
+    MIN_CLASSES,
+    choose_halves,
+    divide_by_split,
+    name_classes,
+    read_split,
+)
 from trainables.datasets.listing import Listing
 
-MIN_CLASSES = 4  # two in each half, or nothing can be confused
-COLUMNS = ("file", "label", "split")
 # Names of folders that are halves, not classes.
 SPLIT_FOLDERS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
@@ -39,7 +41,7 @@ def read_own(dataset_ref: DatasetRef) -> Listing:
             f"{dataset_ref.root} has {len(listing.names)} classes ({names}), but two to train on "
             f"and two to test are needed.{hint}"
         )
-    return _with_halves(listing, dataset_ref.train_classes, dataset_ref.test_classes)
+    return choose_halves(listing, dataset_ref.train_classes, dataset_ref.test_classes)
 
 
 def _image_folder(root: Path) -> Listing:
@@ -142,8 +144,8 @@ def _csv_file(path: Path) -> Listing:
             if path.exists()
             else f"There is no file {path}."
         )
-    rows = list(_rows(path))
-    files = [_below(path.parent, row["file"]) for row in rows]
+    rows = list(csv_rows(path, needed=("file", "label"), optional=("split",)))
+    files = [below(path.parent, row["file"]) for row in rows]
     if twice := [file for file, count in Counter(files).items() if count > 1]:
         raise ValueError(
             f"{path} lists '{twice[0]}' more than once ({len(twice)} such files); an image has one "
@@ -154,48 +156,33 @@ def _csv_file(path: Path) -> Listing:
             f"{path} lists {len(missing)} of {len(files)} files that are not there; the first is "
             f"{path.parent / missing[0]}."
         )
-    words = [normalize("NFC", row["label"]) for row in rows]
-    numbers = all(re.fullmatch(r"-?[0-9]+", word) for word in words)
-    names = tuple(sorted(set(words), key=(lambda word: (int(word), word)) if numbers else None))
-    order = {name: label for label, name in enumerate(names)}
-    labels = tuple(order[word] for word in words)
+    names, labels = name_classes([row["label"] for row in rows])
     if "split" not in rows[0]:
         return Listing.in_order(
             path.parent, files=files, labels=labels, names=names, train_classes=len(names) // 2
         )
-    sides = {
-        side: {label for label, row in zip(labels, rows, strict=True) if row["split"] == side}
-        for side in ("train", "test")
-    }
-    if both := sides["train"] & sides["test"]:
-        raise ValueError(
-            f"The class '{names[min(both)]}' has images in train and in test ({len(both)} such "
-            f"classes in {path}): a closed-set split cannot be used, since the classes that are "
-            f"tested must be new; give each class one side, or leave the column out."
-        )
-    return Listing(
-        path.parent,
-        tuple(files),
-        labels,
-        names,
-        tuple(sorted(sides["train"])),
-        tuple(sorted(sides["test"])),
-    )
+    train, test = divide_by_split(names, labels, [row["split"] for row in rows], path=path)
+    return Listing(path.parent, tuple(files), labels, names, train, test)
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
+def csv_rows(
+    path: Path, *, needed: Sequence[str], optional: Sequence[str]
+) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file, each with a value in every column. Raise ValueError if it lacks
+    a needed column, has an unknown one, or lists nothing.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             header = [column.strip().lower() for column in next(reader, [])]
             if (
-                not {"file", "label"} <= set(header)
+                not set(needed) <= set(header)
                 or len(set(header)) < len(header)
-                or not set(header) <= set(COLUMNS)
+                or not set(header) <= {*needed, *optional}
             ):
                 raise ValueError(
-                    f"{path} must begin with the columns file,label or file,label,split, but "
-                    f"begins with {','.join(header)!r}."
+                    f"{path} must begin with the columns {','.join(needed)} or "
+                    f"{','.join([*needed, *optional])}, but begins with {','.join(header)!r}."
                 )
             count = 0
             for cells in reader:
@@ -207,7 +194,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
                         f"line {reader.line_num} of {path}",
                     )
             if not count:
-                raise ValueError(f"{path} lists no image.")
+                raise ValueError(f"{path} lists nothing below its columns.")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not in UTF-8; save it as 'CSV UTF-8'.") from None
     except csv.Error as error:
@@ -221,53 +208,14 @@ def _row(row: dict[str, str], full: bool, where: str) -> dict[str, str]:
             f"quotes."
         )
     if "split" in row:
-        row["split"] = row["split"].lower()
-        if row["split"] not in ("train", "test"):
-            raise ValueError(
-                f"In {where}, split is '{row['split']}', but can be train or test; validation "
-                f"classes are taken from train."
-            )
+        row["split"] = read_split(row["split"], where)
     return row
 
 
-def _below(root: Path, file: str) -> str:
-    """Return the path relative to the CSV file where possible, with '/' between folders."""
+def below(root: Path, file: str) -> str:
+    """Return the path relative to the root where possible, with '/' between folders."""
     path = Path(os.path.normpath(root / file))
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
-
-
-def _with_halves(listing: Listing, train: Sequence[str], test: Sequence[str]) -> Listing:
-    """Return the listing with the halves that the user lists, if any."""
-    if train or test:
-        first, second = ([_label(listing, name) for name in names] for names in (train, test))
-        if both := set(first) & set(second):
-            raise ValueError(
-                f"The class '{listing.names[min(both)]}' is in train_classes and in test_classes; "
-                f"a class has one side."
-            )
-        rest = set(range(len(listing.names))) - set(first) - set(second)
-        train_ids, test_ids = (tuple(sorted(set(ids) or rest)) for ids in (first, second))
-    else:
-        train_ids, test_ids = listing.train, listing.test
-    for side, ids in (("train on", train_ids), ("test", test_ids)):
-        if len(ids) < MIN_CLASSES // 2:
-            raise ValueError(
-                f"{listing.root} has {len(ids)} classes to {side} of {len(listing.names)}, but at "
-                f"least two are needed."
-            )
-    return replace(listing, train=train_ids, test=test_ids)
-
-
-def _label(listing: Listing, name: str) -> int:
-    """Return the label of a class. Unlike pick(), do not print every name: there may be many."""
-    wanted = normalize("NFC", name)
-    if wanted in listing.names:
-        return listing.names.index(wanted)
-    near = get_close_matches(wanted, listing.names, n=1, cutoff=0.5)
-    raise ValueError(
-        f"There is no class '{name}' in {listing.root}."
-        + (f" Did you mean '{near[0]}'?" if near else "")
-    )
 
 
 READERS: dict[str, Callable[[Path], Listing]] = {"image_folder": _image_folder, "csv": _csv_file}

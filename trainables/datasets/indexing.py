@@ -24,6 +24,7 @@ from trainables.datasets.catalogue import (
 from trainables.datasets.folders import read_own
 from trainables.datasets.listing import Listing
 from trainables.datasets.manifest import fingerprint, read_manifest
+from trainables.datasets.vectors import list_vectors, read_vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +32,17 @@ class Index:
     """Hold what a dataset consists of; no pixel has been read."""
 
     root: Path
-    # Below root, '/' between folders (a CSV may list absolute paths); empty if pixels are shipped.
+    # Below root, '/' between folders (a CSV may list absolute paths); empty for shipped pixels and
+    # for vectors.
     files: tuple[str, ...]
-    labels: NDArray[np.int64]  # of every image; indices of names
+    labels: NDArray[np.int64]  # of every image or vector; indices of names
     names: tuple[str, ...]
     train: tuple[int, ...]  # classes
     test: tuple[int, ...]
     fingerprint: str  # of what the pixels are and how they are labelled, as hex
     channels: int
     ignored: tuple[str, ...] = ()  # files below root that belong to no class or are not images
+    pictures: tuple[str, ...] = ()  # of vectors, for people to look at; below root, maybe gone
 
     def ids(self, classes: Sequence[int]) -> NDArray[np.int64]:
         """Return the images of these classes, in file order."""
@@ -69,6 +72,8 @@ def _whole_index(dataset_ref: DatasetRef) -> Index:
     info, name = _info(dataset_ref), dataset_ref.dataset
     if info.pixels is not None:
         return _shipped(name, info)
+    if not info.channels:
+        return _vectors(dataset_ref)
     if info.needs_root:
         listing = _without(read_own(dataset_ref), dataset_ref.exclude)
         return _index(listing, fingerprint([name, _state(listing)]), info.channels)
@@ -97,14 +102,28 @@ def _info(dataset_ref: DatasetRef) -> DatasetInfo:
         for key in ("root", "train_classes", "test_classes"):
             if getattr(dataset_ref, key):
                 raise ValueError(
-                    f"{key} is for image_folder and csv; {name} has its own place and its "
-                    f"official halves."
+                    f"{key} is for image_folder, csv and features; {name} has its own place and "
+                    f"its official halves."
                 )
+    if not info.channels and dataset_ref.exclude:
+        raise ValueError(
+            f"exclude names image files, but {name} has none; remove the rows that "
+            f"exclude='{dataset_ref.exclude[0]}' means from your file."
+        )
     if info.pixels is not None and dataset_ref.exclude:
         raise ValueError(
             f"{name} ships without files, so exclude='{dataset_ref.exclude[0]}' can name none."
         )
     return info
+
+
+def _vectors(dataset_ref: DatasetRef) -> Index:
+    """Return the index of vectors; its fingerprint depends on content, not on paths and times."""
+    vectors = read_vectors(dataset_ref)
+    listing = list_vectors(dataset_ref, vectors)
+    mark = fingerprint([vectors.digest, listing.labels, listing.names, listing.train, listing.test])
+    found = _index(listing, mark, DATASETS[dataset_ref.dataset].channels)
+    return replace(found, pictures=vectors.pictures)
 
 
 def _index(listing: Listing, mark: str, channels: int) -> Index:

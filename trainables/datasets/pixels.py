@@ -79,6 +79,11 @@ def load(dataset_ref: DatasetRef, side: int) -> Dataset:
         return Dataset(
             listed, Pixels(images.reshape(-1), np.array([images.shape[1:]] * len(images)))
         )
+    if not DATASETS[dataset_ref.dataset].has_image_files:
+        raise ValueError(
+            f"{dataset_ref.dataset} has vectors, not images, so no backbone can be trained on it; "
+            f"train a head only, or choose a dataset of images."
+        )
     decode_once(dataset_ref, side)
     return Dataset(listed, _open(cache_folder(dataset_ref, side)))
 
@@ -87,7 +92,7 @@ def decode_once(
     dataset_ref: DatasetRef, side: int, progress: ProgressCallback | None = None
 ) -> None:
     """Decode every image, unless this node has. Raise BrokenImageError at the first bad image."""
-    if DATASETS[dataset_ref.dataset].pixels:
+    if not DATASETS[dataset_ref.dataset].has_image_files:
         return
     folder = cache_folder(dataset_ref, side)
     if not folder.exists():
@@ -103,8 +108,8 @@ def cache_folder(dataset_ref: DatasetRef, side: int) -> Path:
 
 
 def cache_bytes(dataset_ref: DatasetRef, side: int) -> int:
-    """Return the size of the cache on disk: an estimate before it exists, 0 for shipped images."""
-    if DATASETS[dataset_ref.dataset].pixels:
+    """Return the size of the cache on disk: 0 without image files, an estimate before it exists."""
+    if not DATASETS[dataset_ref.dataset].has_image_files:
         return 0
     file = cache_folder(dataset_ref, side) / "pixels.bin"
     if file.exists():

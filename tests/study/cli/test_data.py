@@ -11,7 +11,9 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from statistics import median
 
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -24,7 +26,7 @@ from trainables.contract import DatasetRef
 from trainables.datasets import checking
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
-from trainables.datasets.layouts import LAYOUTS
+from trainables.datasets.official.layouts import LAYOUTS
 
 
 def run(*words: object):
@@ -89,7 +91,7 @@ def test_prepare_fetches_what_has_a_source_and_keeps_no_archive(tmp_path, monkey
         progress(1, 2)
         return shutil.copy(archive, target)
 
-    monkeypatch.setattr("trainables.datasets.preparing.download", download)
+    monkeypatch.setattr("trainables.datasets.official.preparing.download", download)
     assert run("prepare", "cub200").exit_code == 0
     place = own_home / "datasets" / "cub200"
     assert sorted(path.name for path in place.iterdir()) in (
@@ -97,7 +99,7 @@ def test_prepare_fetches_what_has_a_source_and_keeps_no_archive(tmp_path, monkey
         ["files", "manifest.json"],
     )
     (place / "manifest.json").unlink()  # interrupted while it hashed: nothing is fetched again
-    monkeypatch.setattr("trainables.datasets.preparing.download", None)
+    monkeypatch.setattr("trainables.datasets.official.preparing.download", None)
     assert run("prepare", "cub200").exit_code == 0
 
 
@@ -154,8 +156,13 @@ def test_cars_without_a_source_say_what_to_get():
         (["check", "image_folder"], "image_folder needs --set data_root=PATH"),
         (["check", "csv", "--root", "none.csv"], "There is no file"),
         (["show", "image_folder", "--root", "none"], "There is no folder"),
+        (["check", "features", "--root", "none.npz"], "There is no file or folder"),
+        (
+            ["prepare", "features"],
+            "features is read where it lies; `fairtrial data check features --root PATH` looks",
+        ),
         (["show", "sketches", "--out", "x.txt"], "--out takes a .jpg or .png file"),
-        (["show", "sketches", "--root", "x"], "root is for image_folder and csv"),
+        (["show", "sketches", "--root", "x"], "root is for image_folder, csv and features"),
     ],
 )
 def test_bad_input_ends_with_exit_2_and_one_sentence(words, sentence, tmp_path, monkeypatch):
@@ -198,7 +205,7 @@ def test_an_interrupted_prepare_says_how_to_go_on(tmp_path, monkeypatch):
     def stop(*words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trainables.datasets.preparing.extract", stop)
+    monkeypatch.setattr("trainables.datasets.official.preparing.extract", stop)
     trees.jpeg(tmp_path / "x.zip")
     result = run("prepare", "cub200", "--from", tmp_path / "x.zip")
     assert result.exit_code == 130
@@ -268,6 +275,57 @@ def test_check_notices_that_a_prepared_image_was_changed(tmp_path, monkeypatch):
     assert f"{found.files[5]}  (No such file or directory)" in result.stdout
 
 
+def bird_vectors(folder: Path, **columns) -> Path:
+    rows, labels = vectors.sample()
+    rows[1] = rows[0]
+    labels[:2] = "gull", "dove"
+    return vectors.write("parquet", folder, rows * 0.5, label=labels, **columns)
+
+
+def test_check_measures_vectors(tmp_path):
+    ids = [f"bird {row}" for row in range(20)]
+    trees.jpeg(tmp_path / "here.jpg")
+    path = bird_vectors(tmp_path, id=ids, image=["here.jpg"] * 19 + ["gone.jpg"])
+    result = run("check", "features", "--root", path)
+    assert result.exit_code == 0, result.stderr
+    found = pq.read_table(path)
+    lengths = [sum(x * x for x in row) ** 0.5 for row in found["features"].to_pylist()]
+    assert "features: 5 classes, 20 vectors; 2 classes with " in result.stdout
+    assert (
+        f"Each has 6 numbers; lengths {min(lengths):.4g} to {max(lengths):.4g}, "
+        f"median {median(lengths):.4g}."
+    ) in result.stdout
+    assert "1 of them repeat an earlier one exactly." in result.stdout
+    assert "1 vector to test is the same as one to train on" in result.stdout
+    assert "  bird 0  =  bird 1\n" in result.stdout
+    assert "1 picture is not there; no vector needs it" in result.stdout
+    assert "  gone.jpg\n" in result.stdout
+    assert result.stdout.endswith("Every vector is good.\n")
+
+
+def test_check_refuses_bad_vectors_before_anything_is_printed(tmp_path):
+    rows, labels = vectors.sample()
+    rows[3] = 0
+    result = run("check", "features", "--root", vectors.write("npz", tmp_path, rows, label=labels))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "1 of 20 in" in said(result)
+    assert "are zero (the first is row 3, counted from 0)" in said(result)
+
+
+def test_show_draws_the_pictures_of_vectors_and_says_that_there_are_none(tmp_path):
+    out = tmp_path / "sheet.png"
+    result = run("show", "features", "--root", bird_vectors(tmp_path), "--out", out)
+    assert result.exit_code == 2
+    assert "A contact sheet needs pictures, but features has vectors only" in said(result)
+    assert not out.exists()
+    files = [trees.jpeg(tmp_path / f"{row}.jpg", row).name for row in range(20)]
+    result = run("show", "features", "--root", bird_vectors(tmp_path, image=files), "--out", out)
+    assert result.exit_code == 0, result.stderr
+    with Image.open(out) as sheet:
+        assert len(sheet.convert("RGB").getcolors(2**24)) > 100
+
+
 def test_check_finds_the_sketches_good():
     result = run("check", "sketches")
     assert result.exit_code == 0
@@ -314,7 +372,7 @@ def test_the_list_of_datasets_says_what_is_here(tmp_path, monkeypatch):
 
     assert {name: entry["here"] for name, entry in listed().items()} == {
         "sketches": True, "cub200": False, "cars196": False, "sop": False,
-        "image_folder": None, "csv": None,
+        "image_folder": None, "csv": None, "features": None,
     }  # fmt: skip
     assert (listed()["sop"]["train"], listed()["sop"]["test"], listed()["csv"]["images"]) == (
         11_318,

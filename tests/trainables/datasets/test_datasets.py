@@ -12,14 +12,14 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from tests.support import trees
+from tests.support import trees, vectors
 from trainables.contract import DatasetRef
 from trainables.datasets import catalogue
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import halves, index
-from trainables.datasets.layouts import LAYOUTS
+from trainables.datasets.official.layouts import LAYOUTS
+from trainables.datasets.official.preparing import prepare_dataset
 from trainables.datasets.pixels import load
-from trainables.datasets.preparing import prepare_dataset
 
 NAMES = sorted(DATASETS)
 OFFICIAL = sorted(name for name in DATASETS if DATASETS[name].classes is not None)
@@ -46,6 +46,9 @@ def ready(request, tmp_path, monkeypatch):
         lines = [f"{each}/{i}.jpg,{each}" for each in "abcd" for i in (0, 1)]
         (root / "list.csv").write_text("\n".join(["file,label", *lines]))
         return DatasetRef(name, str(root / "list.csv"))
+    elif name == "features":
+        rows, labels = vectors.sample()
+        return DatasetRef(name, str(vectors.write("npz", tmp_path, rows, label=labels)))
     return DatasetRef(name)
 
 
@@ -70,6 +73,8 @@ def test_every_listed_file_is_there_and_shipped_pixels_have_none(ready):
             info.side,
             info.channels,
         )
+    elif not info.has_image_files:
+        assert found.files == ()
     else:
         assert len(found.files) == len(found.labels)
         assert all((found.root / file).is_file() for file in found.files)
@@ -152,14 +157,18 @@ def test_birds_that_are_not_here_are_one_sentence():
             DatasetRef("csv"),
             "csv needs --set data_root=PATH (`fairtrial data`: --root PATH): the CSV file",
         ),
-        (DatasetRef("cub200", root="x"), "root is for image_folder and csv; cub200 has"),
+        (
+            DatasetRef("features"),
+            "features needs --set data_root=PATH (`fairtrial data`: --root PATH): the .npz, .npy",
+        ),
+        (DatasetRef("cub200", root="x"), "root is for image_folder, csv and features; cub200 has"),
         (
             DatasetRef("sop", train_classes=("a",)),
-            "train_classes is for image_folder and csv; sop has",
+            "train_classes is for image_folder, csv and features; sop has",
         ),
         (
             DatasetRef("sketches", test_classes=("a",)),
-            "test_classes is for image_folder and csv; sketches has",
+            "test_classes is for image_folder, csv and features; sketches has",
         ),
         (
             DatasetRef("sketches", exclude=("x.png",)),
@@ -225,7 +234,7 @@ def test_nothing_heavy_is_imported_to_read_an_index(tmp_path):
     trees.folders(tmp_path, list("abcd"))
     program = (
         "import sys; from trainables.datasets.indexing import *\n"
-        "print([name for name in ('torch', 'scipy', 'PIL', 'matplotlib') if name in sys.modules])\n"
+        "print([n for n in ('torch', 'scipy', 'PIL', 'matplotlib', 'pyarrow') if n in sys.modules])\n"
         f"index(DatasetRef('image_folder', {str(tmp_path)!r})); index(DatasetRef('sketches'))\n"
         "print([name for name in ('torch', 'scipy', 'matplotlib') if name in sys.modules])\n"
     )

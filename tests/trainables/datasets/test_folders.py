@@ -251,7 +251,7 @@ def test_the_split_column_gives_the_halves_and_lists_go_before_it(photos):
         ),
         ("file,label,set", rows(splits=["train"] * 4), "begins with 'file,label,set'"),
         ("a/0.jpg,a", rows(), "must begin with the columns"),
-        ("file,label", [], "lists no image"),
+        ("file,label", [], "lists nothing below its columns"),
         ("file,label", ["a/0.jpg"], "In line 2 of .*, every column needs a value"),
         ("file,label", ["a/0.jpg,"], "In line 2 of"),
         ("file,label", ["a/0.jpg,a,b"], "In line 2 of .* double quotes"),
@@ -271,7 +271,7 @@ def test_the_split_column_gives_the_halves_and_lists_go_before_it(photos):
         (
             "file,label,split",
             [*rows(splits=["train", "train", "test", "test"])[1:], "a/1.jpg,a,test"],
-            "The class 'a' has images in train and in",
+            "The class 'a' is in train and in",
         ),
         ("file,label,split", rows(splits=["train"] * 4), "has 0 classes to test of 4"),
         ("file,label", ['"a/0.jpg,a'], "is not a valid CSV file"),

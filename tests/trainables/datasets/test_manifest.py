@@ -10,9 +10,10 @@ import pytest
 
 from tests.support import trees
 from trainables.contract import DatasetRef
-from trainables.datasets import manifest, preparing
+from trainables.datasets import manifest
 from trainables.datasets.indexing import index
-from trainables.datasets.preparing import is_prepared, prepare_dataset
+from trainables.datasets.official import preparing
+from trainables.datasets.official.preparing import is_prepared, prepare_dataset
 
 
 def quiet(title, unit):

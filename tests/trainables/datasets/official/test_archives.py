@@ -12,8 +12,8 @@ from collections import namedtuple
 import pytest
 
 from tests.support import trees
-from trainables.datasets import archives
-from trainables.datasets.archives import extract
+from trainables.datasets.official import archives
+from trainables.datasets.official.archives import extract
 
 KINDS = ["tar", "tgz", "tar.gz", "tar.bz2", "tar.xz", "zip"]
 

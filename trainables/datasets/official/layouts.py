@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from trainables.datasets.cars196 import read_cars196
 from trainables.datasets.listing import Listing, candidates, find_holding
+from trainables.datasets.official.cars196 import read_cars196
 
 
 def read_layout(name: str, folder: Path, train_classes: int) -> Listing:

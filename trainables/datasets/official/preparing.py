@@ -7,10 +7,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from search_spaces.space import pick
-from trainables.datasets.archives import extract
 from trainables.datasets.catalogue import DATASETS, check_counts, how_to_get
 from trainables.datasets.indexing import index
-from trainables.datasets.layouts import LAYOUTS, read_layout
 from trainables.datasets.manifest import (
     Manifest,
     dataset_folder,
@@ -18,6 +16,8 @@ from trainables.datasets.manifest import (
     read_manifest,
     write_manifest,
 )
+from trainables.datasets.official.archives import extract
+from trainables.datasets.official.layouts import LAYOUTS, read_layout
 from trainables.fetch import ProgressCallback, download, explain_disk_errors
 
 # (what begins now, its unit: bytes or images) -> the callback that its progress goes to

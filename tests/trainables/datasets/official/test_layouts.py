@@ -11,7 +11,7 @@ from tests.support import trees
 from trainables.contract import DatasetRef
 from trainables.datasets.catalogue import DATASETS, check_counts
 from trainables.datasets.indexing import halves
-from trainables.datasets.layouts import LAYOUTS, read_layout
+from trainables.datasets.official.layouts import LAYOUTS, read_layout
 
 
 def read(name: str, folder: Path):

@@ -1,0 +1,1 @@
+"""Bring the official datasets to a machine: unpack, recognise the layout, count, hash."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from setuptools import find_packages
 
+from trainables.networks.backbones import BACKBONES
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -39,3 +41,13 @@ def test_every_package_is_shipped() -> None:
     }
     shipped = find_packages(str(ROOT), **PROJECT["tool"]["setuptools"]["packages"]["find"])
     assert {name for name in packages if name.split(".")[0] != "tests"} == set(shipped)
+
+
+def test_every_file_of_data_is_shipped_with_what_was_installed() -> None:
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["trainables"]
+    shipped = {path for pattern in patterns for path in (ROOT / "trainables").glob(pattern)}
+    files = {path for path in (ROOT / "trainables" / "data").rglob("*") if path.is_file()}
+    assert {BACKBONES["small"].weights.name, "small_classes.txt", "sketches.npz"} < {
+        path.name for path in files
+    }
+    assert files <= shipped

@@ -188,6 +188,8 @@ BACKBONES: dict[str, Backbone] = {
         small,
         28,
         InputNorm(),
+        # benchmarks/pretrain_sketches.py made it; trainables/data/README.md says from what.
+        WeightFile("small-c95570eb.safetensors", None, "sha256:c95570eb", channels=1),
         batch_norm=False,
     ),
     "bn_inception": Backbone(

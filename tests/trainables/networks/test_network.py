@@ -16,7 +16,7 @@ from trainables.training.optimiser import make_optimiser, parameter_groups, set_
 
 NAMES = sorted(BACKBONES)
 LEARNING = [name for name in NAMES if BACKBONES[name].head]
-NORMED = [name for name in LEARNING if name != "tiny"]  # those with batch norm
+NORMED = [name for name in LEARNING if BACKBONES[name].batch_norm]
 SIDE = 32
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from trainables.contract import OWN_FEATURES, TrialSpec
 from trainables.datasets.indexing import Index, index
 from trainables.datasets.pixels import Dataset, load
+from trainables.datasets.vectors import load_vectors
 from trainables.training.batches import Rows
 from trainables.training.feature_cache import FeaturePass, extract, passes_of_trial
 
@@ -91,8 +92,6 @@ def load_data(spec: TrialSpec) -> Dataset | Features:
     if not spec.reads_features:
         return load(spec.dataset_ref, spec.transform.cache_size)
     if spec.dataset_ref.dataset == OWN_FEATURES:
-        from trainables.datasets.vectors import load_vectors
-
         vectors = load_vectors(spec.dataset_ref)
         return Features(index(spec.dataset_ref), vectors, np.arange(len(vectors)))
     return _open(tuple(passes_of_trial(spec)))

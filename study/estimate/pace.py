@@ -1,4 +1,4 @@
-"""Find how fast trials are: from earlier trials in MLflow, else by timing real steps here."""
+"""Find how fast trials are: from earlier trials in MLflow, else by timing steps here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from study.config.study_config import make
 from study.driver.folder import tracking_uri
 from trainables.contract import Cell
 from trainables.datasets.indexing import index
-from trainables.distributed.process import prepare_process
+from trainables.distributed.process import own_device, prepare_process
+from trainables.networks.weights import NONE
 
 if TYPE_CHECKING:
     from trainables.training.fit import Fit
@@ -39,6 +40,7 @@ class StepShape(NamedTuple):
     image_size: int
     batch_size: int
     workers: int
+    train: str = "all"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def step_shape(plan: StudyPlan, cell: Cell) -> StepShape:
         image_transform(own, cell.dataset, cell.backbone).image_size,
         own.batch_size,
         own.workers,
+        own.train,
     )
 
 
@@ -160,6 +163,7 @@ class Probe:
             transform,
             own.batch_size,
             own.pooling,
+            own.train,
         )
         if key not in self.paces:
             known = [pace for other, pace in self.paces.items() if other[0] == cell.backbone]
@@ -173,14 +177,21 @@ class Probe:
 
 
 def _measure(plan: StudyPlan, cell: Cell) -> Pace:
-    from trainables.training.features import load_data
+    """Time a trial on pretended images or features: only the time counts, not the score.
+
+    So nothing needs to be fetched, decoded or computed before.
+    """
+    from study.estimate.pretended import pretended_data
     from trainables.training.fit import Fit
 
     prepare_process()
-    # Only the time counts, not the score.
     spec = plan.spec(cell, "search", plan.config.seed, plan.published(cell.loss))
-    spec = replace(spec, training=replace(spec.training, steps_per_epoch=1))
-    fit = Fit(spec, spec.splits[0], load_data(spec))
+    spec = replace(
+        spec,
+        model=replace(spec.model, weights=NONE),
+        training=replace(spec.training, steps_per_epoch=1),
+    )
+    fit = Fit(spec, spec.splits[0], pretended_data(spec))
     return _time(fit)
 
 
@@ -188,13 +199,17 @@ def _time(fit: Fit) -> Pace:
     # Train classes: under default the select classes are the test classes.
     few = fit.images(fit.split.train[: max(2, len(fit.split.train) // 10)])
     fit.train_epoch(1)  # warms up
-    return Pace(_timed(lambda: fit.train_epoch(1)), _timed(lambda: fit.score(few)) / len(few))
+    return Pace(timed(lambda: fit.train_epoch(1)), timed(lambda: fit.score(few)) / len(few))
 
 
-def _timed(work: Callable[[], Any]) -> float:
-    """Return the seconds of one call, averaged over several if they are quick."""
-    began, calls = time.perf_counter(), 0
-    while calls < PROBES and time.perf_counter() - began < PROBE_SECONDS:
+def timed(work: Callable[[], Any]) -> float:
+    """Return the seconds of one call, averaged over several if they are quick.
+
+    On a CPU these are core-seconds, which other work on this machine does not change.
+    """
+    clock = time.perf_counter if own_device().type == "cuda" else time.process_time
+    until, began, calls = time.perf_counter() + PROBE_SECONDS, clock(), 0
+    while calls < PROBES and (not calls or time.perf_counter() < until):
         work()
         calls += 1
-    return (time.perf_counter() - began) / calls
+    return (clock() - began) / calls

@@ -23,6 +23,7 @@ from trainables.fetch import ProgressCallback, home
 
 # Bytes of the file that may count as this process's memory before it gives them back.
 RESIDENT = 128 * 2**20
+UNUSED = (0, 0, 3)  # the shape of an image of a class that the study leaves out
 TYPICAL_RATIO = 4 / 3  # of a photo's sides; for the estimate of a cache that is not there yet
 
 Bytes = NDArray[np.uint8]
@@ -94,17 +95,30 @@ def decode_once(
     """Decode every image, unless this node has. Raise BrokenImageError at the first bad image."""
     if not DATASETS[dataset_ref.dataset].has_image_files:
         return
+    if is_decoded(dataset_ref, side):
+        return
     folder = cache_folder(dataset_ref, side)
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_suffix(".lock")):
-            if not folder.exists():  # while this one waited, another process did it
-                _build(index(dataset_ref), side, folder, progress)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():  # while this one waited, another process did it
+            _build(index(dataset_ref), side, folder, progress)
+
+
+def is_decoded(dataset_ref: DatasetRef, side: int) -> bool:
+    """Return whether this node has the images that the reference uses."""
+    return cache_folder(dataset_ref, side).exists()
 
 
 def cache_folder(dataset_ref: DatasetRef, side: int) -> Path:
-    """Return the folder of the decoded images; it depends on files, labels and sizes."""
-    return home() / "pixels" / f"{dataset_ref.dataset}-{side}-{index(dataset_ref).fingerprint[:16]}"
+    """Return the folder of the decoded images; it depends on files, labels and sizes.
+
+    With max_classes it holds the images of these classes only, unless all are there already.
+    """
+    found = index(dataset_ref)
+    whole = home() / "pixels" / f"{dataset_ref.dataset}-{side}-{found.fingerprint[:16]}"
+    if dataset_ref.max_classes is None or whole.exists():
+        return whole
+    return whole.with_name(f"{whole.name}-{dataset_ref.max_classes}")
 
 
 def cache_bytes(dataset_ref: DatasetRef, side: int) -> int:
@@ -114,7 +128,8 @@ def cache_bytes(dataset_ref: DatasetRef, side: int) -> int:
     file = cache_folder(dataset_ref, side) / "pixels.bin"
     if file.exists():
         return file.stat().st_size
-    return round(len(index(dataset_ref).files) * side * side * TYPICAL_RATIO * 3)
+    found = index(dataset_ref)
+    return round(len(found.ids(found.train + found.test)) * side * side * TYPICAL_RATIO * 3)
 
 
 def _open(folder: Path) -> Pixels:
@@ -146,15 +161,26 @@ def _build(listed: Index, side: int, folder: Path, progress: ProgressCallback | 
 def _write(
     listed: Index, side: int, file: IO[bytes], progress: ProgressCallback | None
 ) -> Iterator[tuple[int, ...]]:
-    """Write every image to the file, and yield its shape."""
+    """Write the images of the classes in use to the file, and yield the shape of every image.
+
+    The others are empty.
+    """
 
     def decoded(name: str) -> Bytes:
         return np.asarray(resize_shorter_side(decode(listed.root, name), side))
 
-    for done, image in enumerate(_in_order(decoded, listed.files), start=1):
+    used = listed.ids(listed.train + listed.test)
+    images = _in_order(decoded, [listed.files[i] for i in used])
+    done, wanted = 0, set(used.tolist())
+    for i in range(len(listed.files)):
+        if i not in wanted:
+            yield UNUSED
+            continue
+        image = next(images)
         file.write(image.tobytes())
+        done += 1
         if progress:
-            progress(done, len(listed.files))
+            progress(done, len(used))
         yield image.shape
 
 

@@ -12,12 +12,15 @@ from analysis.figures.map_pictures import tsne_map, yoked_layers
 from analysis.maps.embeddings import FC, GAP, read_embeddings, whole_classes
 from analysis.maps.nearest import nearest, neighbours
 from analysis.maps.plane import joint_tsne, umap
+from tests.support import trees, vectors
 from tests.support.synthetic_embeddings import (
     spec_of,
     synthetic_embeddings,
     unit_vectors,
     write_embeddings,
 )
+from trainables.contract import DatasetRef, Split
+from trainables.datasets.indexing import index
 from trainables.metrics.retrieval import score_retrieval
 
 
@@ -143,3 +146,31 @@ def test_where_the_images_are_others_there_is_no_gallery(tmp_path, config):
         query_gallery(replace(embeddings, spec=replace(embeddings.spec, fingerprint="another")))
         is None
     )
+
+
+def test_a_gallery_of_vectors_shows_their_pictures_where_they_are(tmp_path, config):
+    from analysis.figures.map_pictures import PICTURE_SIDE, query_gallery
+
+    rows, labels = vectors.sample()
+    files = [trees.jpeg(tmp_path / f"{row}.jpg", row).name for row in range(len(rows))]
+
+    def drawn(**columns):
+        path = vectors.write("parquet", tmp_path, rows, label=labels, **columns)
+        index.cache_clear()
+        ref = DatasetRef("features", str(path))
+        splits = (Split((0,), (1,), (2, 3, 4)),)
+        spec = replace(
+            spec_of(config()), dataset_ref=ref, splits=splits, fingerprint=index(ref).fingerprint
+        )
+        (embeddings,) = read_embeddings(write_embeddings(tmp_path / "kept", spec), spec)
+        return query_gallery(embeddings)
+
+    assert drawn() is None
+    assert drawn(image=[f"gone/{file}" for file in files]) is None
+    (tmp_path / files[labels.index("gull")]).write_text("spoiled")
+    gallery = drawn(image=files)
+    shown = [image.get_array() for axis in gallery.figure.axes for image in axis.images]
+    assert {min(pixels.shape[:2]) for pixels in shown} == {PICTURE_SIDE}
+    blank = [bool((pixels == 255).all()) for pixels in shown]
+    assert any(blank)
+    assert not all(blank)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from study.__main__ import app
 from study.config.sources import _parse
-from tests.support import ROOT, trees
+from tests.support import ROOT, trees, vectors
 from trainables import fetch
 from trainables.contract import DatasetRef
 from trainables.datasets import checking
@@ -159,7 +159,7 @@ def test_cars_without_a_source_say_what_to_get():
         (["check", "features", "--root", "none.npz"], "There is no file or folder"),
         (
             ["prepare", "features"],
-            "features is read where it lies; `fairtrial data check features --root PATH` looks",
+            "There is nothing to prepare: features is read where it lies;",
         ),
         (["show", "sketches", "--out", "x.txt"], "--out takes a .jpg or .png file"),
         (["show", "sketches", "--root", "x"], "root is for image_folder, csv and features"),

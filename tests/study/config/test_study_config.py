@@ -31,8 +31,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"pooling": "gaps"}, "Did you mean 'gap'?"),
     ({"optimizer": "adamww"}, "Did you mean 'adamw'?"),
     ({"dataset": "image_folder"}, "data_root"),
-    ({"data_root": "somewhere"}, "data_root is for image_folder and csv, not for sketches"),
-    ({"train_classes": ["cat"]}, "train_classes is for image_folder and csv, not for sketches"),
+    ({"data_root": "somewhere"}, "data_root is for image_folder, csv and features, not for sket"),
+    ({"train_classes": ["cat"]}, "train_classes is for image_folder, csv and features, not for"),
     ({"max_shift": 28}, "would move images of 28 pixels out of sight; use 7 or less"),
     (
         {"losses": ["triplet_p_norm"], "batches": "balanced"},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from study.estimate.disk import trunk_size
 from trainables.contract import OWN_FEATURES, TrialSpec
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import TYPICAL_RATIO, Dataset, Pixels
 from trainables.datasets.vectors import load_vectors
-from study.estimate.disk import trunk_size
 from trainables.training.features import Features
 
 FEW = 64  # different rows of features

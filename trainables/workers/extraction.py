@@ -55,7 +55,8 @@ def _locked(wanted: FeaturePass, say: Callable[[str], None]) -> Iterator[None]:
 def _compute(wanted: FeaturePass, gpus: float, progress: ProgressCallback) -> None:
     missing = wanted.missing()
     done, total = len(wanted.parts) - len(missing), len(wanted.ids)
-    task = _part.options(num_cpus=1, num_gpus=gpus, scheduling_strategy="SPREAD")
+    options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
+    task = ray.remote(**options)(_part)
     at_once = AT_ONCE * max(1, int(ray.cluster_resources().get("GPU" if gpus else "CPU", 1)))
     running: dict[Any, int] = {}
     try:
@@ -76,7 +77,6 @@ def _compute(wanted: FeaturePass, gpus: float, progress: ProgressCallback) -> No
                 ray.cancel(ref, force=True)
 
 
-@ray.remote(max_retries=3)
 def _part(wanted: FeaturePass, number: int, gpus: float) -> Floats:
     take_gpus(gpus)
     prepare_process()
@@ -90,17 +90,11 @@ def _share(wanted: FeaturePass) -> None:
     if not others:
         return
     features = ray.put(wanted.open()[0])
-    ray.get(
-        [
-            _store.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)
-            ).remote(wanted, features)
-            for node in others
-        ]
-    )
+    store = ray.remote(num_cpus=0)(_store)
+    places = [NodeAffinitySchedulingStrategy(node, soft=True) for node in others]
+    ray.get([store.options(scheduling_strategy=place).remote(wanted, features) for place in places])
 
 
-@ray.remote(num_cpus=0)
 def _store(wanted: FeaturePass, features: Floats) -> None:
     with wanted.lock():
         if not wanted.is_cached:

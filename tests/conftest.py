@@ -97,6 +97,7 @@ def config(tmp_path: Path) -> MakeConfig:
 
     def build(**changes: Any) -> StudyConfig:
         here = {"studies": str(tmp_path / "studies"), "searches": 1, "reproductions": 2}
+        here |= {"losses": ["contrastive", "triplet", "multi_similarity", "proxy_anchor"]}
         return make(quickstart() | SMOKE | here | changes)
 
     return build

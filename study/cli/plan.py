@@ -31,7 +31,8 @@ def plan(
     cell.
     """
     with one_sentence():
-        config = resolve(source, sets=sets, smoke=smoke, name=name).config
+        resolved = resolve(source, sets=sets, smoke=smoke, name=name)
+        config = resolved.config
         check_place(config)
         expanded = expand(config)
     from study.estimate.costs import estimate
@@ -56,6 +57,8 @@ def plan(
     from rich.console import Console
 
     console = Console(highlight=False)
+    for reason in resolved.choices:
+        console.print(f"Chosen: {reason}", soft_wrap=True)
     _print_cells(console, cells)
     stopping = f"; early stopping at epochs {found['rungs']}" if found["rungs"] else ""
     models = (

@@ -18,7 +18,7 @@ from study.cli.terminal import (
     terminal,
 )
 from study.config.notices import notices
-from study.config.sources import resolve
+from study.config.sources import Resolved, resolve
 from study.config.study_config import StudyConfig
 from study.driver.folder import whole_config
 from study.driver.interrupts import raised
@@ -55,7 +55,12 @@ def run(
     with raised():
         try:
             with one_sentence():
-                config = _config(source, sets, smoke=smoke, name=name, resume=resume)
+                resolved = _resolve(source, sets, smoke=smoke, name=name, resume=resume)
+                config = resolved.config
+                for reason in resolved.choices:
+                    console.print(
+                        f"Chosen: {reason}", soft_wrap=True, highlight=False, markup=False
+                    )
                 study = prepare(config, resume=resume, console=console)
                 for notice in notices(study.plan):
                     console.print(
@@ -101,26 +106,26 @@ def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool)
         raise typer.Exit(FAILED_TRIALS)
 
 
-def _config(
+def _resolve(
     source: str, sets: list[str], *, smoke: bool, name: str | None, resume: bool
-) -> StudyConfig:
+) -> Resolved:
     """Return the requested config; with --resume that of the study itself."""
     if not resume:
-        return resolve(source, sets=sets, smoke=smoke, name=name).config
+        return resolve(source, sets=sets, smoke=smoke, name=name)
     studies = next(
         (text for item in sets for key, _, text in [item.partition("=")] if key == "studies"),
         "studies",
     )
     at = [*sets, f"studies={studies}"]  # it may have been moved
     if source.endswith((".yaml", ".yml")):
-        return resolve(source, sets=at, smoke=smoke, name=name).config
+        return resolve(source, sets=at, smoke=smoke, name=name)
     kept = whole_config(Path(studies) / (name or (f"{source}-smoke" if smoke else source)))
     if not kept.exists():
         raise ValueError(
             f"There is no study '{kept.parent.name}' in {studies} to resume; leave out "
             "--resume to start it."
         )
-    return resolve(str(kept), sets=at).config
+    return resolve(str(kept), sets=at)
 
 
 def _interrupted(console: Console, config: StudyConfig | None, signal: int) -> NoReturn:

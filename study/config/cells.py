@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
+from search_spaces.training import AUTO
 from study.config.keys import Keys
 from study.config.overrides import AXIS_KEYS, matches, values_for
 from study.config.protocols import StudyProtocol, check_splits, find_protocol, make_protocol
@@ -29,7 +30,6 @@ from trainables.datasets.indexing import halves
 from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import NONE
 
-AUTO = "auto"  # among baselines: those that fit the weights
 RECALLS = "recalls"  # among metrics: recall at the dataset's own list of k
 SomeKeys = TypeVar("SomeKeys", bound=Keys)
 

@@ -10,16 +10,18 @@ from typing import Any
 import yaml
 
 from search_spaces import pick
+from study.config.auto import choose
 from study.config.study_config import StudyConfig, make
 from study.presets import PRESETS, shrink
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """Hold a checked config, and where each of its values comes from."""
+    """Hold a checked config, where each of its values comes from, and why some were chosen."""
 
     config: StudyConfig
     origins: dict[str, str]
+    choices: list[str]
 
 
 def resolve(
@@ -40,8 +42,11 @@ def resolve(
         path, value = _parse(item)
         _place(values, path, value)
         origins[path[0]] = "--set"
-    config = make(values)
-    return Resolved(config, {key: origins.get(key, "default") for key in StudyConfig.model_fields})
+    chosen = choose(values)
+    origins |= dict.fromkeys(chosen.values, "chosen for this machine and these data")
+    config = make(values | chosen.values)
+    known = {key: origins.get(key, "default") for key in StudyConfig.model_fields}
+    return Resolved(config, known, chosen.reasons)
 
 
 def _base(source: str) -> tuple[dict[str, Any], str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from study.presets.laptop import quickstart
+from study.presets.laptop import photos, quickstart, vectors
 from study.presets.papers import generalization, reality_check, triplet_report
 from study.presets.smoke import SMOKE, shrink
 from study.presets.thesis import (
@@ -17,6 +17,8 @@ from study.presets.thesis import (
 
 PRESETS: dict[str, Callable[[], dict[str, Any]]] = {
     "quickstart": quickstart,
+    "photos": photos,
+    "vectors": vectors,
     "thesis_default": thesis_default,
     "thesis_split_ratio": thesis_split_ratio,
     "thesis_cross_validation": thesis_cross_validation,

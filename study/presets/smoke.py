@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from search_spaces import untagged
+from search_spaces.training import AUTO
 
 FEW = 8  # a smoke study with at most so many cells may run each twice
 
@@ -19,6 +20,8 @@ SMOKE: dict[str, Any] = {
     "split_file": None,
     "where": [],
     "leave_out": [],
+    "train": "all",
+    "views": 0,
     "backbone": ["tiny"],
     "weights": "none",
     "pooling": "grid",
@@ -40,7 +43,12 @@ SMOKE: dict[str, Any] = {
 
 
 # A study of heads needs a trunk with weights: the one that ships.
-FROZEN: dict[str, Any] = {"backbone": ["small"], "weights": "pretrained", "pooling": "gap-gmp"}
+FROZEN: dict[str, Any] = {
+    "train": "head",
+    "backbone": ["small"],
+    "weights": "pretrained",
+    "pooling": "gap-gmp",
+}
 
 
 def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,7 +67,7 @@ def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
         folds if str(name).partition(":")[0] == "k_fold" else name
         for name in _several(values.get("protocols", ()))
     ]
-    frozen = FROZEN if values.get("train") == "head" else {}
+    frozen = FROZEN if values.get("train") in ("head", AUTO) else {}
     axes = {"losses": list(dict.fromkeys(losses)), "protocols": list(dict.fromkeys(protocols))}
     few = len(axes["losses"]) * len(axes["protocols"]) <= FEW
     repeats = {key: _at_most(values, key, few=few) for key in ("searches", "reproductions")}

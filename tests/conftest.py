@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadFileScheduling
 
 from study.config.study_config import StudyConfig, make
-from study.presets import SMOKE, quickstart
+from study.presets import SMOKE
+from tests.support.studies import from_scratch
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
@@ -97,8 +98,7 @@ def config(tmp_path: Path) -> MakeConfig:
 
     def build(**changes: Any) -> StudyConfig:
         here = {"studies": str(tmp_path / "studies"), "searches": 1, "reproductions": 2}
-        here |= {"losses": ["contrastive", "triplet", "multi_similarity", "proxy_anchor"]}
-        return make(quickstart() | SMOKE | here | changes)
+        return make(from_scratch() | SMOKE | here | changes)
 
     return build
 

@@ -32,6 +32,7 @@ DOORS = {
         "trainables/workers/slot.py",
         "trainables/workers/group.py",
         "trainables/workers/serving.py",
+        "trainables/workers/extraction.py",
         "study/cluster/",
         "study/search/",
         "study/strategies/",

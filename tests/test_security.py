@@ -40,10 +40,11 @@ FILES = [
 LISTENS = """
 import json, os, psutil
 import study.__main__
-from study.presets import SMOKE, quickstart
+from study.presets import SMOKE
+from tests.support.studies import from_scratch
 from study.config.study_config import make
 from study.cluster.slot_pool import open_slot_pool
-open_slot_pool(make(quickstart() | SMOKE | {"workers": 2}), print)
+open_slot_pool(make(from_scratch() | SMOKE | {"workers": 2}), print)
 me = psutil.Process()
 family = (me, *me.children(recursive=True))
 open_ports = [each for process in family for each in process.net_connections("inet")]
@@ -279,11 +280,11 @@ def test_a_config_with_code_in_it_is_refused_and_its_code_not_run(tmp_path: Path
 
 
 def test_a_name_does_not_lead_out_of_the_studies_folder() -> None:
-    from study.presets import quickstart
+    from tests.support.studies import from_scratch
 
     for name in ("../evil", "/etc", "a/b", "..", ""):
         with pytest.raises(ValueError):  # noqa: PT011
-            make(quickstart() | {"name": name})
+            make(from_scratch() | {"name": name})
 
 
 class Noted:

@@ -174,12 +174,10 @@ def _check_cell(keys: Keys, cell: Cell) -> None:
 def _check_trunk(keys: Keys, cell: Cell) -> None:
     """Check what a frozen trunk needs, and that vectors in place of images have no trunk."""
     if cell.dataset == OWN_FEATURES and (cell.backbone != NO_TRUNK or keys.train != "head"):
-        wrong = f"train={keys.train}"
-        if cell.backbone != NO_TRUNK:
-            wrong = f"backbone={cell.backbone}"
         raise ValueError(
-            f"dataset={OWN_FEATURES} brings vectors in place of images, but {wrong} takes images; "
-            f"set backbone={NO_TRUNK}, weights={NONE} and train=head."
+            f"dataset={OWN_FEATURES} brings vectors, but backbone={cell.backbone} with "
+            f"train={keys.train} takes images; set backbone={NO_TRUNK}, weights={NONE} and "
+            f"train=head."
         )
     if cell.backbone == NO_TRUNK and cell.dataset != OWN_FEATURES:
         raise ValueError(
@@ -190,8 +188,7 @@ def _check_trunk(keys: Keys, cell: Cell) -> None:
         _check_frozen(keys, cell)
     elif keys.views:
         raise ValueError(
-            f"views={keys.views} is for train=head: with train=all every epoch has crops of its "
-            f"own; leave views out."
+            f"With train=all every epoch has its own crops, but views={keys.views}; leave it out."
         )
 
 
@@ -209,8 +206,7 @@ def _check_frozen(keys: Keys, cell: Cell) -> None:
             )
     if keys.views and cell.dataset == OWN_FEATURES:
         raise ValueError(
-            f"views={keys.views} are crops of images, but dataset={OWN_FEATURES} has none; leave "
-            f"views out."
+            f"dataset={OWN_FEATURES} has no images to crop, but views={keys.views}; leave it out."
         )
 
 

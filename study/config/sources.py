@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from search_spaces import pick
-from study.config.auto import choose
 from study.config.study_config import StudyConfig, make
 from study.presets import PRESETS, shrink
+from study.presets.auto import choose
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,11 @@ def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
     ]
     folds = f"k_fold:{SMOKE['folds']}"
     protocols = [
-        folds if str(name).partition(":")[0] == "k_fold" else name
+        folds
+        if str(name).partition(":")[0] == "k_fold"
+        else "fixed_validation"
+        if name == AUTO
+        else name
         for name in _several(values.get("protocols", ()))
     ]
     frozen = FROZEN if values.get("train") in ("head", AUTO) else {}

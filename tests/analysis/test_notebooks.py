@@ -40,10 +40,11 @@ def test_a_notebook_is_thin_and_keeps_no_output(path):
 def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a store with one loss of the synthetic study and the embeddings of a final trial."""
     from study.config.study_config import make
-    from study.presets import SMOKE, quickstart
+    from study.presets import SMOKE
+    from tests.support.studies import from_scratch
 
     folder = tmp_path_factory.mktemp("store")
-    spec = spec_of(make(quickstart() | SMOKE | {"studies": str(folder)}))
+    spec = spec_of(make(from_scratch() | SMOKE | {"studies": str(folder)}))
     parts = {key: value for key, value in spec.as_dict().items() if key not in OWN}
     made = [
         replace(one, trial_yaml=parts)

@@ -19,7 +19,8 @@ from analysis.record.state import StudyState
 from analysis.tracking.cursor import CURSOR
 from study.config.study_config import StudyConfig, make
 from study.driver.folder import config_yaml
-from study.presets import SMOKE, quickstart
+from study.presets import SMOKE
+from tests.support.studies import from_scratch
 from tests.support.waiting import PATIENCE, await_that
 
 HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ def small(folder: Path, name: str, **changes: Any) -> StudyConfig:
         "slots": 1,
         "baselines": False,
     }
-    return make(quickstart() | SMOKE | {"studies": str(folder), "name": name} | usual | changes)
+    return make(from_scratch() | SMOKE | {"studies": str(folder), "name": name} | usual | changes)
 
 
 def state_of(folder: Path) -> StudyState:

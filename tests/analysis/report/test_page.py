@@ -27,7 +27,8 @@ from analysis.report.report import MAPS
 from analysis.tables.catalogue import TABLES, Study, make_table
 from analysis.tracking import Tracker, TrackingError, keep_files, open_store
 from study.config.study_config import make
-from study.presets import SMOKE, quickstart
+from study.presets import SMOKE
+from tests.support.studies import from_scratch
 from tests.support.synthetic_embeddings import spec_of, write_embeddings
 from tests.support.synthetic_study import (
     HONEST,
@@ -113,7 +114,7 @@ def browse(page: Path, *options: str) -> str:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialSpec]:
     """Embeddings as a final trial leaves them, and the trial's spec."""
     folder = tmp_path_factory.mktemp("kept")
-    spec = spec_of(make(quickstart() | SMOKE | {"studies": str(folder)}))
+    spec = spec_of(make(from_scratch() | SMOKE | {"studies": str(folder)}))
     return write_embeddings(folder, spec, per_class=2), spec
 
 

@@ -27,8 +27,9 @@ from study import run_study
 from study.config.plan import expand
 from study.config.study_config import StudyConfig, make
 from study.driver.live_view import LiveView
-from study.presets import SMOKE, quickstart
+from study.presets import SMOKE
 from tests.support.actors import our_actors
+from tests.support.studies import from_scratch
 from tests.support.waiting import await_that
 from trainables.workers.slot import Slot
 from trainables.workers.worker import Worker
@@ -114,7 +115,7 @@ def small(folder: Path, **changes: Any) -> StudyConfig:
         "reproductions": 4,
         "epochs": 4,
     }
-    return make(quickstart() | SMOKE | {"studies": str(folder)} | fixed | changes)
+    return make(from_scratch() | SMOKE | {"studies": str(folder)} | fixed | changes)
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ from study.config.plan import expand
 from study.config.study_config import make
 from study.driver.live_view import LiveView
 from study.estimate.counts import count_cells
-from study.presets import SMOKE, quickstart
+from study.presets import SMOKE
 from study.search.early_stopping import EarlyStopping
 from tests.conftest import MakeConfig
+from tests.support.studies import from_scratch
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"search_epochs": 9}, "search_epochs=9 must not be above epochs=8; use 8 or less."),
@@ -58,14 +59,14 @@ def test_bad_input_is_one_sentence_with_law_fact_and_cure(
     changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)) as error:
-        make(quickstart() | changes)
+        make(from_scratch() | changes)
     assert "\n" not in str(error.value)
 
 
 def test_where_nothing_is_searched_grace_may_be_anything() -> None:
     low = {"warm_up": 2, "grace": 2}
-    assert make(quickstart() | low | {"strategy": "fixed"}).grace == 2
-    assert make(quickstart() | low | {"protocols": ["default"]}).grace == 2
+    assert make(from_scratch() | low | {"strategy": "fixed"}).grace == 2
+    assert make(from_scratch() | low | {"protocols": ["default"]}).grace == 2
 
 
 @pytest.mark.parametrize(
@@ -82,11 +83,11 @@ def test_where_nothing_is_searched_grace_may_be_anything() -> None:
 def test_the_first_rung_is_at_a_quarter_of_the_epochs_and_after_the_warm_up(
     changes: dict[str, Any], rungs: list[int]
 ) -> None:
-    assert expand(make(quickstart() | changes)).rungs == rungs
+    assert expand(make(from_scratch() | changes)).rungs == rungs
 
 
 def test_a_smoke_run_of_a_longer_search_is_still_short() -> None:
-    study = make(quickstart() | {"epochs": 20, "search_epochs": 10, "warm_up": 1} | SMOKE)
+    study = make(from_scratch() | {"epochs": 20, "search_epochs": 10, "warm_up": 1} | SMOKE)
     assert search_epochs(study) == study.epochs == 2
 
 

@@ -13,7 +13,7 @@ from study.config.overrides import CELL_AXES, OVERRIDABLE, SHARED
 from study.config.plan import expand
 from study.config.sources import resolve
 from study.config.study_config import make
-from study.presets import quickstart
+from tests.support.studies import from_scratch
 from trainables.losses import find_builder
 
 TWO: dict[str, Any] = {
@@ -28,7 +28,7 @@ def test_an_entry_holds_for_the_cells_that_match_all_its_axes_and_later_ones_win
         {"loss": ["triplet", "proxy_anchor"], "learning_rate": "1e-4", "lr_step": 3},
         {"loss": "triplet", "embedding_size": "32", "learning_rate": 0.5},
     ]
-    config = make(quickstart() | TWO | {"where": entries})
+    config = make(from_scratch() | TWO | {"where": entries})
     plan = expand(config)
     rates = {
         (cell.loss, cell.embedding_size): plan.spec(cell, "final", 1, {}).training.learning_rate
@@ -51,7 +51,7 @@ def test_a_spec_has_every_value_that_may_vary() -> None:
         "image_size": 20,
         "crop_scale": [0.5, 1],
     }
-    config = make(quickstart() | TWO | {"where": [entry]})
+    config = make(from_scratch() | TWO | {"where": [entry]})
     plan = expand(config)
     spec = plan.spec(plan.cells[0], "final", 1, {})
     assert (
@@ -74,7 +74,7 @@ def test_search_trials_have_the_same_epochs_in_all_cells() -> None:
         "protocols": ["fixed_validation"],
         "search_epochs": 4,
     }
-    config = make(quickstart() | values | {"where": [{"loss": "triplet", "epochs": 6}]})
+    config = make(from_scratch() | values | {"where": [{"loss": "triplet", "epochs": 6}]})
     plan = expand(config)
     epochs = {
         (cell.loss, phase): plan.spec(cell, phase, 0, {}).training.epochs
@@ -90,7 +90,7 @@ def test_search_trials_have_the_same_epochs_in_all_cells() -> None:
 
 
 def test_left_out_cells_are_not_there_and_neither_are_their_baselines() -> None:
-    config = make(quickstart() | TWO | {"leave_out": [{"loss": "triplet", "embedding_size": 32}]})
+    config = make(from_scratch() | TWO | {"leave_out": [{"loss": "triplet", "embedding_size": 32}]})
     assert [(cell.loss, cell.embedding_size) for cell in expand(config).cells] == [
         ("triplet", 16),
         ("proxy_anchor", 16),
@@ -101,7 +101,7 @@ def test_left_out_cells_are_not_there_and_neither_are_their_baselines() -> None:
         "backbone": ["tiny", "resnet18"],
         "leave_out": [{"dataset": "cub200", "backbone": "tiny"}],
     }
-    both = make(quickstart() | two)
+    both = make(from_scratch() | two)
     places = {(cell.dataset, cell.backbone) for cell, _ in expand(both).baseline_cells()}
     assert ("cub200", "tiny") not in places
     assert {("sketches", "tiny"), ("cub200", "resnet18"), ("cub200", "pixels")} <= places
@@ -109,7 +109,9 @@ def test_left_out_cells_are_not_there_and_neither_are_their_baselines() -> None:
 
 def test_a_tag_is_the_same_loss_again() -> None:
     values = {"losses": ["triplet", "triplet@wide"], "settings": {"triplet@wide": {"margin": 0.5}}}
-    config = make(quickstart() | values | {"where": [{"loss": "triplet@wide", "batch_size": 100}]})
+    config = make(
+        from_scratch() | values | {"where": [{"loss": "triplet@wide", "batch_size": 100}]}
+    )
     plan = expand(config)
     assert find_card("triplet@wide") is find_card("triplet")
     assert find_builder("triplet@wide") is find_builder("triplet")
@@ -201,12 +203,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "sentence"), BAD, ids=[str(changes) for changes, _ in BAD])
 def test_a_bad_entry_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)) as error:
-        make(quickstart() | TWO | changes)
+        make(from_scratch() | TWO | changes)
     assert "\n" not in str(error.value)
 
 
 def test_what_may_vary_is_a_key_and_no_axis() -> None:
-    assert set(OVERRIDABLE) <= make(quickstart()).model_dump().keys()
+    assert set(OVERRIDABLE) <= make(from_scratch()).model_dump().keys()
     assert not set(OVERRIDABLE) & {*CELL_AXES, *SHARED}
 
 
@@ -221,11 +223,11 @@ def test_entries_come_from_the_command_line_and_survive_yaml(tmp_path: Path) -> 
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(config.model_dump(mode="json")))
     assert resolve(str(path)).config == config
-    assert len(expand(config).cells) == 4 * 2 - 1
+    assert len(expand(config).cells) == 10 * 2 - 1
 
 
 def test_notices_are_those_of_the_cells_own_values() -> None:
-    config = make(quickstart() | TWO | {"where": [{"loss": "triplet", "batch_size": 600}]})
+    config = make(from_scratch() | TWO | {"where": [{"loss": "triplet", "batch_size": 600}]})
     assert notices(expand(config)) == [
         "sketches has 100 classes to train on under default: a balanced batch holds 500 images, "
         "not 600."

@@ -12,7 +12,7 @@ from study.config.notices import notices
 from study.config.plan import expand
 from study.config.protocols import PROTOCOLS
 from study.config.study_config import StudyConfig, make
-from study.presets import quickstart
+from tests.support.studies import from_scratch
 from trainables.contract import UNTRAINED, ImageTransform, ModelConfig, Split, Training
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -123,7 +123,7 @@ def test_bad_input_is_one_sentence_with_law_fact_and_cure(
     changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)) as error:
-        make(quickstart() | changes)
+        make(from_scratch() | changes)
     assert "\n" not in str(error.value)
 
 
@@ -135,11 +135,11 @@ def test_every_whole_number_has_a_bound_beyond_which_it_is_a_slip(key: str) -> N
     with pytest.raises(
         ValueError, match=rf"^{key}.*=1000000000000: Input should be less than or equal to \d+\.$"
     ):
-        make(quickstart() | {key: 10**12})
+        make(from_scratch() | {key: 10**12})
 
 
 def test_a_missing_key_is_named() -> None:
-    values = quickstart()
+    values = from_scratch()
     del values["epochs"]
     with pytest.raises(ValueError, match="The key 'epochs' has no value"):
         make(values)
@@ -147,14 +147,14 @@ def test_a_missing_key_is_named() -> None:
 
 def test_one_value_several_and_comma_separated_text_mean_the_same() -> None:
     assert (
-        make(quickstart() | {"losses": "triplet, contrastive"}).losses
-        == make(quickstart() | {"losses": ["triplet", "contrastive"]}).losses
+        make(from_scratch() | {"losses": "triplet, contrastive"}).losses
+        == make(from_scratch() | {"losses": ["triplet", "contrastive"]}).losses
     )
-    assert make(quickstart() | {"embedding_size": 16}).embedding_size == (16,)
+    assert make(from_scratch() | {"embedding_size": 16}).embedding_size == (16,)
 
 
 def test_cells_are_the_product_of_the_axes() -> None:
-    config = make(quickstart() | {"embedding_size": [16, 32]})
+    config = make(from_scratch() | {"embedding_size": [16, 32]})
     plan = expand(config)
     assert len(plan.cells) == len(set(plan.cells)) == 1 * 1 * 2 * 4 * 2
 
@@ -171,7 +171,7 @@ def test_every_training_value_and_protocol_value_is_a_key() -> None:
 def test_a_search_trial_holds_no_test_class_unless_it_says_it_peeks_and_a_final_trial_does() -> (
     None
 ):
-    config = make(quickstart())
+    config = make(from_scratch())
     plan = expand(config)
     for cell in plan.cells:
         test = set(plan.splits(cell.dataset, "default")[0].test)
@@ -185,7 +185,7 @@ def test_a_search_trial_holds_no_test_class_unless_it_says_it_peeks_and_a_final_
 
 def test_a_plan_needs_no_data_where_the_halves_are_known() -> None:
     config = make(
-        quickstart()
+        from_scratch()
         | {
             "dataset": ["cub200", "cars196", "sop"],
             "backbone": "resnet50",
@@ -221,7 +221,7 @@ def test_a_plan_needs_no_data_where_the_halves_are_known() -> None:
 
 def test_the_network_sees_its_input_size_unless_images_are_smaller_or_the_study_sets_one() -> None:
     config = make(
-        quickstart() | {"dataset": ["sketches", "cub200"], "backbone": ["tiny", "resnet18"]}
+        from_scratch() | {"dataset": ["sketches", "cub200"], "backbone": ["tiny", "resnet18"]}
     )
     sizes = {
         (data, name): image_transform(config, data, name).image_size
@@ -232,29 +232,29 @@ def test_the_network_sees_its_input_size_unless_images_are_smaller_or_the_study_
         ("sketches", "tiny"): 28, ("sketches", "resnet18"): 28, ("sketches", "pixels"): 28,
         ("cub200", "tiny"): 64, ("cub200", "resnet18"): 224, ("cub200", "pixels"): 32,
     }  # fmt: skip
-    larger = make(quickstart() | {"image_size": 56})
+    larger = make(from_scratch() | {"image_size": 56})
     sizes = [image_transform(larger, "sketches", name).image_size for name in ("tiny", "pixels")]
     assert sizes == [56, 28]
 
 
 def test_small_batches_and_random_weights_are_noticed_not_refused() -> None:
-    assert notices(expand(make(quickstart()))) == []
-    small = notices(expand(make(quickstart() | {"batch_size": 500})))
+    assert notices(expand(make(from_scratch()))) == []
+    small = notices(expand(make(from_scratch() | {"batch_size": 500})))
     assert small == [
         "sketches has 90 classes to train on under fixed_validation: a balanced batch holds 450 "
         "images, not 500."
     ]
     assert (
         "no number of this study compares with others"
-        in notices(expand(make(quickstart() | {"max_classes": 50})))[1]
+        in notices(expand(make(from_scratch() | {"max_classes": 50})))[1]
     )
-    assert "random weights" in notices(expand(make(quickstart() | {"backbone": "resnet18"})))[0]
+    assert "random weights" in notices(expand(make(from_scratch() | {"backbone": "resnet18"})))[0]
 
 
 def test_what_a_weight_file_cannot_show_is_said_of_ones_own_only(tmp_path: Path) -> None:
     path = tmp_path / "mine.pth"
     path.write_bytes(b"")
-    resnet = quickstart() | {"backbone": "resnet18"}
+    resnet = from_scratch() | {"backbone": "resnet18"}
     (said,) = notices(expand(make(resnet | {"weights": str(path)})))
     assert said.startswith(f"{path}: names and shapes of its tensors are checked, but strides")
     for weights in ("pretrained", "imagenet"):
@@ -263,7 +263,7 @@ def test_what_a_weight_file_cannot_show_is_said_of_ones_own_only(tmp_path: Path)
 
 
 def test_shipped_weights_are_known_by_their_checksum() -> None:
-    plan = expand(make(quickstart() | {"backbone": "small", "weights": "pretrained"}))
+    plan = expand(make(from_scratch() | {"backbone": "small", "weights": "pretrained"}))
     assert plan.weight_files() == []
     assert {cell.loss for cell, _ in plan.baseline_cells() if cell.backbone == "small"} == {
         "pooled"
@@ -271,15 +271,15 @@ def test_shipped_weights_are_known_by_their_checksum() -> None:
 
 
 def test_only_validation_cells_are_searched() -> None:
-    config = make(quickstart())
+    config = make(from_scratch())
     plan = expand(config)
     assert {cell.protocol for cell in plan.cells if plan.searched(cell)} == {"fixed_validation"}
-    fixed = make(quickstart() | {"strategy": "fixed"})
+    fixed = make(from_scratch() | {"strategy": "fixed"})
     assert not any(expand(fixed).searched(cell) for cell in expand(fixed).cells)
 
 
 def test_no_final_trial_has_the_seed_of_the_search() -> None:
-    plan = expand(make(quickstart() | {"seed": 5, "searches": 2, "reproductions": 3}))
+    plan = expand(make(from_scratch() | {"seed": 5, "searches": 2, "reproductions": 3}))
     assert [plan.search_seed(each) for each in plan.replicates] == [5, 10_005]
     assert plan.all_final_seeds() == [6, 7, 8, 10_006, 10_007, 10_008]
     assert [plan.replicate_of(seed) for seed in (5, 8, 10_005, 10_008)] == [1, 1, 2, 2]
@@ -287,24 +287,24 @@ def test_no_final_trial_has_the_seed_of_the_search() -> None:
 
 def test_seeds_that_would_meet_those_of_another_replicate_are_refused() -> None:
     with pytest.raises(ValueError, match=r"reproductions=10000 must be below 10000"):
-        make(quickstart() | {"reproductions": 10_000})
+        make(from_scratch() | {"reproductions": 10_000})
     with pytest.raises(ValueError, match=r"seed=2147480000 leaves no seeds for 3 searches"):
-        make(quickstart() | {"seed": 2_147_480_000})
+        make(from_scratch() | {"seed": 2_147_480_000})
 
 
 def test_validation_on_few_classes_is_warned_of_first() -> None:
-    few = notices(expand(make(quickstart() | {"val_fraction": 0.02})))
+    few = notices(expand(make(from_scratch() | {"val_fraction": 0.02})))
     assert few[0].startswith("WARNING: fixed_validation validates on 2 classes of sketches")
 
 
 def test_rungs_lie_below_the_last_epoch() -> None:
-    config = make(quickstart() | {"epochs": 8, "grace": 2, "reduction": 2})
+    config = make(from_scratch() | {"epochs": 8, "grace": 2, "reduction": 2})
     assert expand(config).rungs == [2, 4]
-    assert expand(make(quickstart() | {"grace": 8})).rungs == []
+    assert expand(make(from_scratch() | {"grace": 8})).rungs == []
 
 
 def test_baselines_are_untrained_and_read_the_test_classes_once_each() -> None:
-    specs = list(expand(make(quickstart())).baseline_specs())
+    specs = list(expand(make(from_scratch())).baseline_specs())
     assert [(spec.cell.backbone, spec.seed) for spec in specs] == [
         ("pixels", 1),
         ("tiny", 1),
@@ -333,14 +333,14 @@ def test_baselines_fit_the_weights_and_what_no_seed_changes_runs_once(
 ) -> None:
     changes = {"backbone": "resnet18", "weights": weights, "baselines": names, "searches": 2}
     seeds: dict[str, list[int]] = {}
-    for cell, seed in expand(make(quickstart() | changes)).baseline_cells():
+    for cell, seed in expand(make(from_scratch() | changes)).baseline_cells():
         seeds.setdefault(f"{cell.backbone}/{cell.loss}", []).append(seed)
     assert [f"{name} {len(each)}" for name, each in seeds.items()] == scored
     assert all(each[0] == 1 for each in seeds.values())
 
 
 def test_the_pca_baseline_is_fitted_on_the_train_classes_once_per_network() -> None:
-    study = make(quickstart() | {"baselines": "pca", "embedding_size": [16, 32], "searches": 1})
+    study = make(from_scratch() | {"baselines": "pca", "embedding_size": [16, 32], "searches": 1})
     specs = list(expand(study).baseline_specs())
     assert [(str(spec.cell), spec.seed) for spec in specs] == [
         ("sketches/tiny-16/pca/none", 1),
@@ -358,15 +358,15 @@ def test_the_pca_baseline_is_fitted_on_the_train_classes_once_per_network() -> N
     [(True, ("auto",)), (False, ()), ("pixels,pca", ("pixels", "pca")), ([], ())],
 )
 def test_baselines_are_names_the_default_or_none(value: object, meant: tuple[str, ...]) -> None:
-    assert make(quickstart() | {"baselines": value}).baselines == meant
+    assert make(from_scratch() | {"baselines": value}).baselines == meant
 
 
 def test_labels_leave_out_what_all_cells_share() -> None:
     assert (
-        expand(make(quickstart())).label(expand(make(quickstart())).cells[0])
+        expand(make(from_scratch())).label(expand(make(from_scratch())).cells[0])
         == "contrastive/default"
     )
-    two = make(quickstart() | {"embedding_size": [16, 32]})
+    two = make(from_scratch() | {"embedding_size": [16, 32]})
     plan = expand(two)
     assert plan.label(plan.cells[0]) == "16/contrastive/default"
     assert len({plan.label(cell) for cell in plan.cells}) == len(plan.cells)

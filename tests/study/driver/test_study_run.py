@@ -27,7 +27,8 @@ from study import run_study
 from study.config.plan import expand
 from study.config.study_config import StudyConfig, make
 from study.driver.live_view import LiveView
-from study.presets import SMOKE, quickstart
+from study.presets import SMOKE
+from tests.support.studies import from_scratch
 from tests.support.trees import folders
 from trainables.training.learner import Learner
 
@@ -98,7 +99,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(folder: Path, **changes: Any) -> StudyConfig:
     return make(
-        quickstart()
+        from_scratch()
         | SMOKE
         | {
             "studies": str(folder),

@@ -13,8 +13,9 @@ from study.estimate import pace
 from study.estimate.costs import START_UP, disk, estimate, trial_seconds
 from study.estimate.counts import count_cells
 from study.estimate.pace import Pace
-from study.presets import PRESETS, quickstart
+from study.presets import PRESETS
 from tests.conftest import MakeConfig
+from tests.support.studies import from_scratch
 from trainables.contract import Cell
 
 NETWORK = 4 * (
@@ -61,7 +62,7 @@ def test_more_epochs_cost_more_and_more_slots_cost_less(config: MakeConfig) -> N
 
 def test_each_backbone_size_and_kind_of_loss_is_timed_once(timed: list[Cell]) -> None:
     study = make(
-        quickstart()
+        from_scratch()
         | {
             "losses": ["contrastive", "margin", "triplet"],
             "embedding_size": [16, 32],
@@ -82,7 +83,7 @@ def test_no_more_is_timed_when_time_is_up(
     timed: list[Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "TOTAL_PROBE_SECONDS", -1.0)
-    study = make(quickstart() | {"embedding_size": [16, 32, 64]})
+    study = make(from_scratch() | {"embedding_size": [16, 32, 64]})
     plan = expand(study)
     trial_seconds(plan, count_cells(plan), {})
     assert len(timed) == 1

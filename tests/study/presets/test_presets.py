@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from search_spaces import LOSSES
-from search_spaces.experiments import GENERALIZATION_OURS, GENERALIZATION_TRAINING
+from search_spaces.experiments import (
+    GENERALIZATION_OURS,
+    GENERALIZATION_TRAINING,
+    THESIS_LOSSES,
+)
 from study.config.cells import image_transform
 from study.config.plan import expand
 from study.config.protocols import find_protocol
@@ -15,13 +19,17 @@ from study.config.study_config import StudyConfig, make
 from study.estimate.counts import count_cells, totals
 from study.presets import PRESETS, SMOKE, quickstart, shrink
 from tests.support import ROOT
+from tests.support.studies import own_data
 from trainables.contract import Cell
 
 # (cells, search trials, final trials, baselines, epochs expected, epochs at most)
 COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
-    # 4 losses x 2 protocols; in each of the 4 searched cells the published setting for all 8 epochs
-    # and 7 trials for 2 + 2/2 + 4/4 = 4: 36; 3 replicates; pixels, and 3 untrained
-    "quickstart": (4 * 2, 3 * 4 * 8, 8 * 3, 1 + 3, 3 * 4 * 36 + 24 * 8, (96 + 24) * 8),
+    # 10 losses x 2 protocols; in each of the 10 searched cells the published setting for all 8
+    # epochs and 7 trials for 2 + 2/2 + 4/4 = 4: 36; 3 replicates; pixels, and pooled features
+    "quickstart": (10 * 2, 3 * 10 * 8, 20 * 3, 2, 3 * 10 * 36 + 60 * 8, (240 + 60) * 8),
+    # 5 losses x 2 protocols; one trial for 12 epochs, 7 for 3 + 3/2 + 6/4 = 6: 54; 3 replicates
+    "photos": (5 * 2, 3 * 5 * 8, 10 * 3, 2, 3 * 5 * 54 + 30 * 12, (120 + 30) * 12),
+    "vectors": (5 * 2, 3 * 5 * 8, 10 * 3, 1, 3 * 5 * 54 + 30 * 12, (120 + 30) * 12),
     # 10 losses x 3 networks x 4 sizes x 3 datasets, one run each; baselines per dataset: pixels,
     # and 3 networks x 4 sizes
     "thesis_default": (10 * 3 * 4 * 3, 0, 360, 3 * (1 + 3 * 4), 360 * 100, 360 * 100),
@@ -65,7 +73,9 @@ COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
 # The same with --smoke, where the default protocol has no search: (cells, search trials, final
 # trials, baselines)
 SMOKE_COUNTS: dict[str, tuple[int, int, int, int]] = {
-    "quickstart": (8, 4 * 2 * 2, 8 * 2, 1 + 2),
+    "quickstart": (20, 10 * 2, 20, 2),
+    "photos": (10, 5 * 2, 10, 2),
+    "vectors": (10, 5 * 2, 10, 2),
     "thesis_default": (10, 0, 10, 2),
     "thesis_split_ratio": (4, 0, 4, 2),
     "thesis_cross_validation": (3, 0, 3, 2),
@@ -91,23 +101,34 @@ def counted(config: StudyConfig) -> tuple[int, ...]:
     )
 
 
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    return own_data(tmp_path_factory.mktemp("own"))
+
+
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_preset_is_valid_alone_and_says_what_it_is(name: str) -> None:
-    assert make(PRESETS[name]()).name == name
+def test_every_preset_is_valid_and_says_what_it_is(name: str, own: dict[str, list[str]]) -> None:
+    assert resolve(name, sets=own.get(name, [])).config.name == name
     assert PRESETS[name].__doc__
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_preset_plans_the_counts_that_a_hand_gets(name: str) -> None:
-    assert counted(make(PRESETS[name]())) == COUNTS[name]
+def test_every_preset_plans_the_counts_that_a_hand_gets(
+    name: str, own: dict[str, list[str]]
+) -> None:
+    assert counted(resolve(name, sets=own.get(name, [])).config) == COUNTS[name]
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_smoke_study_is_small_and_keeps_every_loss_and_rule(name: str) -> None:
-    whole, smoke = make(PRESETS[name]()), resolve(name, smoke=True).config
+def test_every_smoke_study_is_small_and_keeps_every_loss_and_rule(
+    name: str, own: dict[str, list[str]]
+) -> None:
+    whole = resolve(name, sets=own.get(name, [])).config
+    smoke = resolve(name, smoke=True).config
     assert counted(smoke)[:4] == SMOKE_COUNTS[name]
     assert smoke.dataset == ("sketches",)
-    assert smoke.backbone == ("tiny",)
+    assert smoke.train == whole.train
+    assert smoke.backbone == (("tiny",) if smoke.train == "all" else ("small",))
     assert {loss.partition("@")[0] for loss in whole.losses} == set(smoke.losses)
     assert [find_protocol(each).rule for each in whole.protocols] == [
         find_protocol(each).rule for each in smoke.protocols
@@ -158,7 +179,7 @@ def test_a_smoke_study_repeats_what_the_study_repeats_if_it_has_few_cells(
 
 def test_quickstart_is_the_comparison_that_the_readme_promises() -> None:
     config = make(quickstart())
-    assert config.losses == ("contrastive", "triplet", "multi_similarity", "proxy_anchor")
+    assert config.losses == THESIS_LOSSES
     assert config.protocols == ("default", "fixed_validation")
     assert config.val_fraction == 0.1
     assert config.searches == 3
@@ -338,6 +359,6 @@ def test_smoke_replaces_every_place_where_a_study_may_name_its_own_data() -> Non
         "leave_out",
     } <= SMOKE.keys()
     assert (
-        Cell("sketches", "tiny", 16, "triplet", "default")
+        Cell("sketches", "small", 16, "triplet", "default")
         in expand(resolve("quickstart", smoke=True).config).cells
     )

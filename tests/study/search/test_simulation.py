@@ -18,12 +18,12 @@ from search_spaces import Choice, Param, Range
 from study.config.plan import expand
 from study.config.split_files import digest
 from study.config.study_config import StudyConfig, make
-from study.presets import quickstart
 from study.search import simulation
 from study.search.cell_search import TrialAssignment
 from study.search.searcher import StudySearcher
 from study.search.simulation import Curves, SimulatedEpoch, read_curves, simulate
 from tests.support import ROOT
+from tests.support.studies import from_scratch
 from trainables.contract import Cell
 
 RECORDED = ROOT / "benchmarks" / "curves.csv"
@@ -39,7 +39,7 @@ SPACE = {
 def study(**changes: Any) -> StudyConfig:
     axes = {"losses": LOSSES, "protocols": ["fixed_validation"]}
     budget = {"epochs": 24, "grace": 2, "searches": 1, "reproductions": 2}
-    return make(quickstart() | axes | budget | changes)
+    return make(from_scratch() | axes | budget | changes)
 
 
 def play(config: StudyConfig, *, slots: int = 1) -> list[SimulatedEpoch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from analysis.ranking.ranking import Ranking
@@ -20,8 +21,8 @@ def write_page(
 ) -> tuple[Path, list[Ranking], str]:
     """Write report.html and what belongs to it, and return the page, its rankings and a sentence.
 
-    The sentence says why MLflow did not take the files; it is empty if it did. maps: also draw
-    embedding maps, which take a while the first time.
+    The sentence says why MLflow did not take the files; it is empty if it did. maps: also make what
+    is computed from embeddings, which takes a while.
     """
     study = Study(rows, rope=rope_of(config_yaml))
     readings = Counter(
@@ -31,6 +32,13 @@ def write_page(
         study, folder=folder, config_yaml=config_yaml, readings=readings, maps=maps
     )
     return written[0], study.rankings, _keep(uri, rows.name, written, folder)
+
+
+def load_libraries() -> None:
+    """Import what a page needs and takes seconds to import, before somebody waits for the page."""
+    for name in ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"):
+        import_module(name)
+    import_module("scipy.stats")
 
 
 def _keep(uri: str, study: str, written: Sequence[Path], folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -18,7 +19,7 @@ from analysis.record.frames import read_record
 from analysis.record.ledger import has_begun
 from analysis.record.record import Record
 from analysis.record.trial_id import folder_of
-from analysis.report.page import write_page
+from analysis.report.page import load_libraries, write_page
 from analysis.tracking import TrackingError
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
@@ -151,10 +152,12 @@ class StudyRun:
             self._write_config()
             mirror.wait_until_ready()
             return
-        pool = self._open_pool()
+        with self.view.busy("Starting Ray; its slots load torch"):
+            pool = self._open_pool()
         if len([node for node in ray.nodes() if node["Alive"]]) > 1:
             check_nodes(self.folder, ask_nodes(self.folder))
-        mirror.wait_until_ready()
+        with self.view.busy("Opening MLflow's store"):
+            mirror.wait_until_ready()
         self._begin()
         interrupts = self.interrupts  # Tune pickles its searcher
         self.searcher.serve(
@@ -164,6 +167,7 @@ class StudyRun:
         )
         slots = min(pool.slots(), self.identity.total)
         with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
+            threading.Thread(target=load_libraries, daemon=True).start()
             try:
                 _tuner(self, pool).fit()
             except Exception as error:  # Tune also writes files of its own
@@ -213,12 +217,10 @@ class StudyRun:
         return self.searcher.over and not self.obstacle
 
     def _close(self, mirror: MlflowMirror) -> str:
-        """Bring MLflow up to date, and return what it lacks.
-
-        After an interruption, report nothing: all is on record.
-        """
+        """Bring MLflow up to date, and return what it lacks; nothing after an interruption."""
         try:
-            mirror.close(patient=not self.obstacle)  # a full disk also stops the store
+            with self.view.busy("Bringing MLflow up to date"):
+                mirror.close(patient=not self.obstacle)  # a full disk also stops the store
         except TrackingError as error:
             if not (self.interrupts.signal or self.obstacle):
                 return str(error)
@@ -235,13 +237,14 @@ class StudyRun:
         state, uri = self.record.state, tracking_uri(self.plan.config)
         rankings, page = list[Ranking](), None
         if self.is_over:
-            page, rankings, missed = write_page(
-                read_record(self.folder),
-                folder=self.folder,
-                config_yaml=config_yaml(self.plan.config),
-                uri=uri,
-                maps=False,
-            )
+            with self.view.busy("Ranking the losses and writing the page"):
+                page, rankings, missed = write_page(
+                    read_record(self.folder),
+                    folder=self.folder,
+                    config_yaml=config_yaml(self.plan.config),
+                    uri=uri,
+                    maps=False,
+                )
             untracked = untracked or missed
         return StudyResult(
             self.folder,
@@ -292,8 +295,6 @@ def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
             stop=_Ends(lambda: run.must_end(pool)),
             callbacks=[run.callback],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
-            # No num_to_keep: with it Tune writes down the whole experiment after every checkpoint.
-            # The callback removes old ones.
-            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True),
+            # No checkpoint_config: the callback asks for checkpoints and removes old ones.
         ),
     )

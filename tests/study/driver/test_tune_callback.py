@@ -307,7 +307,7 @@ def test_an_epoch_under_default_that_is_run_again_is_read_again(driver: Driver) 
     # The slot died in its second epoch, and its first was not saved.
     driver.callback.on_trial_start(0, [], trial)
     driver.result(trial, 1)
-    driver.result(trial, 2, again=1)  # a group was lost on the way
+    driver.result(trial, 2, again=[2])  # a group was lost on the way
     # The third epoch has begun.
     assert [epoch for _, epoch, _ in driver.readings()] == ["1", "2", "1", "2", "2", "3"]
 

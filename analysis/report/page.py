@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,6 +15,8 @@ from analysis.record.state import StudyState
 from analysis.report.report import rope_of, write_report
 from analysis.tables.catalogue import Study
 from analysis.tracking import TrackingError, has_moved, keep_files, redact
+
+LIBRARIES = ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.stats")
 
 
 def write_page(
@@ -34,11 +37,14 @@ def write_page(
     return written[0], study.rankings, _keep(uri, rows.name, written, folder)
 
 
-def load_libraries() -> None:
-    """Import what a page needs and takes seconds to import, before somebody waits for the page."""
-    for name in ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"):
-        import_module(name)
-    import_module("scipy.stats")
+def load_later(seconds: float) -> None:
+    """Import in a thread what a page needs and takes seconds to import, this long from now.
+
+    So nobody waits for it at the end of a study, nor at its start.
+    """
+    thread = threading.Timer(seconds, lambda: [import_module(name) for name in LIBRARIES])
+    thread.daemon = True
+    thread.start()
 
 
 def _keep(uri: str, study: str, written: Sequence[Path], folder: Path) -> str:

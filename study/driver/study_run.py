@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +18,7 @@ from analysis.record.frames import read_record
 from analysis.record.ledger import has_begun
 from analysis.record.record import Record
 from analysis.record.trial_id import folder_of
-from analysis.report.page import load_libraries, write_page
+from analysis.report.page import load_later, write_page
 from analysis.tracking import TrackingError
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
@@ -46,6 +45,7 @@ from study.search.searcher import StudySearcher
 from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
 
+PAGE_AFTER = 15.0  # seconds until what the page needs is imported; the slots have loaded by then
 RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
 
 
@@ -167,7 +167,7 @@ class StudyRun:
         )
         slots = min(pool.slots(), self.identity.total)
         with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
-            threading.Thread(target=load_libraries, daemon=True).start()
+            load_later(PAGE_AFTER)
             try:
                 _tuner(self, pool).fit()
             except Exception as error:  # Tune also writes files of its own

@@ -11,15 +11,11 @@ import psutil
 import ray
 
 STARTS = 4  # attempts to start a local Ray: on a busy machine its agents miss Ray's limit of 30 s
-# A local Ray starts a process for each CPU at once; it imports what a slot needs while the driver
-# prepares the study.
-PRELOADED = ("trainables.workers.slot", "trainables.training.learner")
 Started = TypeVar("Started")
 
 
 def prepare_environment() -> None:
     """Set what a Ray of our own reads when it starts; what the user has set stays."""
-    os.environ.setdefault("RAY_preload_python_modules", ",".join(PRELOADED))
     os.environ.setdefault("RAY_worker_niceness", "0")  # added to the driver's; Ray says 15
 
 

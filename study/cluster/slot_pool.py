@@ -21,7 +21,7 @@ from ray.util.placement_group import (
 )
 
 from study.cluster.local_ray import prepare_environment, start_ray
-from study.cluster.ray_token import close_token
+from study.cluster.ray_token import check_cluster, close_token
 from study.config.study_config import StudyConfig
 from study.errors import PreflightError
 from trainables.contract import WorkerResources
@@ -170,6 +170,7 @@ def open_slot_pool(
             prepare_environment()
             start_ray(connect, say)
         else:
+            check_cluster(address)
             connect()
         close_token()
     folder = Path(config.studies).absolute() / config.name / "train"

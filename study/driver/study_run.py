@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,13 +26,7 @@ from study.cluster.slot_pool import SlotPool, open_slot_pool
 from study.config.plan import StudyPlan
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY, next_attempt
-from study.driver.folder import (
-    CONFIG,
-    config_yaml,
-    tracking_uri,
-    write_readings,
-    write_splits,
-)
+from study.driver.folder import CONFIG, config_yaml, tracking_uri, write_readings, write_splits
 from study.driver.interrupts import Interrupts
 from study.driver.lease import Lease
 from study.driver.live_view import LiveView
@@ -152,7 +147,7 @@ class StudyRun:
             self._write_config()
             mirror.wait_until_ready()
             return
-        with self.view.busy("Starting Ray; its slots load torch"):
+        with self.view.busy("Starting Ray"):
             pool = self._open_pool()
         if len([node for node in ray.nodes() if node["Alive"]]) > 1:
             check_nodes(self.folder, ask_nodes(self.folder))
@@ -201,10 +196,10 @@ class StudyRun:
                 if ray.is_initialized() or isinstance(error, (PreflightError, ValueError)):
                     raise
                 why = " ".join(str(error).split())
-                raise PreflightError(
-                    f"A study needs Ray, but Ray did not start ({why}); try again when this "
-                    "machine has less to do."
-                ) from error
+                there = os.environ.get("RAY_ADDRESS", "")
+                cure = "see that it runs" if there else "try again when this machine has less to do"
+                what = f"the cluster at {there} did not answer" if there else "Ray did not start"
+                raise PreflightError(f"A study needs Ray, but {what} ({why}); {cure}.") from error
 
     @property
     def obstacle(self) -> Obstacle | None:
@@ -295,6 +290,8 @@ def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
             stop=_Ends(lambda: run.must_end(pool)),
             callbacks=[run.callback],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
-            # No checkpoint_config: the callback asks for checkpoints and removes old ones.
+            # The callback asks for checkpoints and removes old ones. No num_to_keep: with it Tune
+            # writes down the whole experiment after every checkpoint.
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )

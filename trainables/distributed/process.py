@@ -82,9 +82,9 @@ def _leave_out_compiler() -> None:
     """
     import torch
 
-    kinds = [torch.optim.Optimizer, *torch.optim.Optimizer.__subclasses__()]
-    kinds += [below for kind in kinds[1:] for below in kind.__subclasses__()]
-    for kind in kinds:
+    kinds: list[type] = [torch.optim.Optimizer]
+    for kind in kinds:  # grows on the way
+        kinds += kind.__subclasses__()
         for name, method in list(vars(kind).items()):
             wrapper = getattr(getattr(method, "__code__", None), "co_qualname", "")
             if wrapper == "_disable_dynamo.<locals>.inner":

@@ -1,4 +1,4 @@
-"""A Ray of our own comes up on a busy machine too, and its slots load and run as the user's own."""
+"""A Ray of our own comes up on a busy machine too, and its slots run as the user's own processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from study.cluster import local_ray as module
-from study.cluster.local_ray import PRELOADED, STARTS, prepare_environment, start_ray
+from study.cluster.local_ray import STARTS, prepare_environment, start_ray
 
 
 @pytest.fixture
@@ -74,16 +74,14 @@ def test_a_start_that_cannot_succeed_is_not_tried_again(no_shared_ray: None) -> 
         start_ray(start, print)
 
 
-def test_slots_load_early_and_keep_the_users_niceness_unless_the_user_says_otherwise(
+def test_slots_keep_the_users_niceness_unless_the_user_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    preload, niceness = names = "RAY_preload_python_modules", "RAY_worker_niceness"
-    for name in names:
-        monkeypatch.setenv(name, "")  # so that it is as before after the test
-        monkeypatch.delenv(name)
+    name = "RAY_worker_niceness"
+    monkeypatch.setenv(name, "")  # so that it is as before after the test
+    monkeypatch.delenv(name)
     prepare_environment()
-    assert [os.environ[name] for name in names] == [",".join(PRELOADED), "0"]
-    monkeypatch.setenv(niceness, "5")
-    monkeypatch.setenv(preload, "torch")
+    assert os.environ[name] == "0"
+    monkeypatch.setenv(name, "5")
     prepare_environment()
-    assert [os.environ[name] for name in names] == ["torch", "5"]
+    assert os.environ[name] == "5"

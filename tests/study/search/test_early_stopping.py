@@ -138,7 +138,7 @@ def test_epochs_that_are_repeated_after_a_crash_are_judged_once(played: Played) 
     # Its slot died before it could be stopped, and its last checkpoint was that of the first epoch.
     assert [judge(trial, epoch, 0.9) for epoch in (2, 3)] == [False] * 2
     assert judge(trial, 4, 0.9)
-    rungs = played.scheduler.ashas[CELL, 0]._brackets[0]._rungs
+    rungs = played.scheduler.ashas[CELL, trial.replicate]._brackets[0]._rungs
     assert {milestone: seen[str(trial)] for milestone, seen in rungs if str(trial) in seen} == {
         2: 0.5,
         4: 0.2,

@@ -1,4 +1,4 @@
-"""A Ray of our own comes up on a busy machine too, and its slots run as the user's own processes."""
+"""A Ray of our own comes up on a busy machine too, and its slots keep the user's niceness."""
 
 from __future__ import annotations
 

@@ -107,8 +107,7 @@ def show(what: str, amount: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("words", nargs=argparse.REMAINDER, help="options of `fairtrial run`")
-    words = parser.parse_args().words
+    _, words = parser.parse_known_args()
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start")
     with tempfile.TemporaryDirectory() as place:
         began, output, prompt, text = run(words, Path(place))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from analysis.record.events import AnyEvent, EpochDone, StudyStarted, TrialEnded, TrialStarted
+from analysis.record.events import AnyEvent, EpochDone, TrialEnded, TrialStarted
 from analysis.record.ledger import LedgerReader
 
 ROW = "{:<66}{:>22}"
@@ -56,7 +56,7 @@ def break_down(
     life = [began, *output, prompt]
     return Breakdown(
         first_line=output[0] - began,
-        study_starts=next(when for event, when in times if isinstance(event, StudyStarted)),
+        study_starts=min(starts.values()),
         first_epoch=next(when for event, when in times if isinstance(event, EpochDone)),
         trials=len(ends),
         trial_seconds=statistics.fmean(ends[trial] - starts[trial] for trial in ends),
@@ -116,7 +116,7 @@ def main() -> None:
     show("Enter to the first line", f"{found.first_line:.1f} s")
     for stage in re.findall(rb"\[(\d\d:\d\d)\] ([^\r\n]+)", CODES.sub(b"", text)):
         print(f"    [{stage[0].decode()}] {stage[1].decode().strip()}")
-    show("Enter to the study's first event", f"{found.study_starts:.1f} s")
+    show("Enter to the first trial's start", f"{found.study_starts:.1f} s")
     show("Enter to the first epoch's end", f"{found.first_epoch:.1f} s")
     show(f"{found.trials} trials, each in the mean", f"{found.trial_seconds:.2f} s")
     show("from a trial's end to the next start, median", f"{found.gap:.3f} s")

@@ -20,7 +20,7 @@ def test_a_run_is_broken_down_into_what_a_user_waits_for() -> None:
         trial_ended(second, at=114_050),
     ]
     found = break_down(100.0, [101.0, 103.0, 110.5, 112.0, 118.0], events, 120.0)
-    assert (found.first_line, found.study_starts, found.first_epoch) == (1.0, 8.0, 12.0)
+    assert (found.first_line, found.study_starts, found.first_epoch) == (1.0, 8.5, 12.0)
     assert (found.trials, found.trial_seconds) == (2, pytest.approx(2.75))
     assert found.gap == pytest.approx(0.05)
     assert found.prompt - found.last_trial == pytest.approx(5.95)

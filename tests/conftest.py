@@ -157,7 +157,7 @@ def local_ray() -> Iterator[Cluster]:
     import ray
     from ray.cluster_utils import Cluster
 
-    from study.cluster.slot_pool import start_ray
+    from study.cluster.local_ray import start_ray
 
     def start() -> Cluster:
         options = {"num_cpus": 2, "include_dashboard": True, "dashboard_port": None}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from analysis.ranking.ranking import Ranking
@@ -14,14 +16,16 @@ from analysis.report.report import rope_of, write_report
 from analysis.tables.catalogue import Study
 from analysis.tracking import TrackingError, has_moved, keep_files, redact
 
+LIBRARIES = ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.stats")
+
 
 def write_page(
     rows: StudyRows, *, folder: Path, config_yaml: str, uri: str, maps: bool = True
 ) -> tuple[Path, list[Ranking], str]:
     """Write report.html and what belongs to it, and return the page, its rankings and a sentence.
 
-    The sentence says why MLflow did not take the files; it is empty if it did. maps: also draw
-    embedding maps, which take a while the first time.
+    The sentence says why MLflow did not take the files; it is empty if it did. maps: also make what
+    is computed from embeddings, which takes a while.
     """
     study = Study(rows, rope=rope_of(config_yaml))
     readings = Counter(
@@ -31,6 +35,16 @@ def write_page(
         study, folder=folder, config_yaml=config_yaml, readings=readings, maps=maps
     )
     return written[0], study.rankings, _keep(uri, rows.name, written, folder)
+
+
+def load_later(seconds: float) -> None:
+    """Import in a thread what a page needs and takes seconds to import, this long from now.
+
+    So nobody waits for it at the end of a study, nor at its start.
+    """
+    thread = threading.Timer(seconds, lambda: [import_module(name) for name in LIBRARIES])
+    thread.daemon = True
+    thread.start()
 
 
 def _keep(uri: str, study: str, written: Sequence[Path], folder: Path) -> str:

@@ -26,7 +26,7 @@ from analysis.ranking.ranking import METRICS, Ranking
 from analysis.ranking.summary import summarise
 from analysis.statistics import ROPE
 from analysis.tables.beside import beside_table
-from analysis.tables.catalogue import TABLES, Study, make_table
+from analysis.tables.catalogue import OF_EMBEDDINGS, TABLES, Study, make_table
 from analysis.tables.decomposition import decomposition_table, long_decomposition
 from analysis.tables.ranking import ranking_table, tables_of
 from analysis.tables.table import Table
@@ -92,8 +92,8 @@ def write_report(
     """Write report.html, figures/, tables/, ranking.md and the CSV files into the folder; return
     all of them, the page first.
 
-    readings: how often the test classes were read, by rule. maps: also draw embedding maps, which
-    take a while the first time.
+    readings: how often the test classes were read, by rule. maps: also make what is computed from
+    embeddings, which takes a while: maps, and recall on train classes.
     """
     config = yaml.safe_load(config_yaml) or {}
     source = FigureData(study, config.get("select_metric", METRICS[0]), cache=folder / CACHE)
@@ -102,7 +102,11 @@ def write_report(
         name: draw(name, source)
         for name in (*OF_A_COMPARISON, *OF_THE_STUDY, *(MAPS if maps else ()))
     }
-    made = {name: table for name in TABLES if (table := make_table(name, study)).rows}
+    made = {
+        name: table
+        for name in TABLES
+        if (maps or name not in OF_EMBEDDINGS) and (table := make_table(name, study)).rows
+    }
     page = _template().render(
         study=study.rows.name,
         sections=[_section(source, comparison, drawn) for comparison in comparisons(trials)],

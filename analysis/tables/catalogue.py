@@ -185,6 +185,8 @@ TABLES: dict[str, TableRecipe] = {
 # Tables that do not compare losses; the fairness check is above all others.
 ALONE = {"beside", "split_ratio", "hyperparameters", "importance", "transfer", "compute"}
 COMPARE = TABLES.keys() - ALONE
+# Tables that are computed from every embedding of the final trials, which takes a while.
+OF_EMBEDDINGS = {"generalisation"}
 # Tables whose notes say themselves what is in brackets.
 OWN_BRACKETS = {"search", "effects"}
 

@@ -25,7 +25,7 @@ def stop(study: Study, studies: Studies = "studies") -> None:
 
 
 def cancel(study: Study, studies: Studies = "studies") -> None:
-    """End a study now; with --resume its running trials continue from their last epoch."""
+    """End a study now; with --resume its running trials continue from their last checkpoint."""
     _ask(study, Path(studies), "cancel", "ends")
 
 

@@ -73,8 +73,9 @@ def run(
 
 def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool) -> None:
     console.print("Starting Ray and MLflow ...", style="dim")
-    from study.cli.print_ranking import print_rankings
-    from study.driver.study_run import drive
+    with console.status("Loading"):
+        from study.cli.print_ranking import print_rankings
+        from study.driver.study_run import drive
 
     config = study.plan.config
     with one_sentence():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from study.errors import PreflightError
 
+ANSWER_SECONDS = 5.0  # for a cluster to say whether it takes a token
+
 
 def token_path() -> Path:
     """Return the file in which Ray keeps the token."""
@@ -20,6 +22,28 @@ def check_token() -> None:
             f"A cluster takes jobs only with its token, but there is no {path}; `ray "
             f"get-auth-token --generate` makes one, and `ray up` puts it on every node."
         )
+
+
+def check_cluster(address: str) -> None:
+    """Raise PreflightError if the cluster at HOST:PORT refuses the token that this process has.
+
+    Ray would ask it twenty times, print each answer, and then say only that it cannot connect.
+    """
+    from ray._private.grpc_utils import init_grpc_channel
+    from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:  # auto, or a Ray client's address
+        return
+    cluster = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(init_grpc_channel(address))
+    try:
+        cluster.GetClusterId(gcs_service_pb2.GetClusterIdRequest(), timeout=ANSWER_SECONDS)
+    except Exception as error:  # Ray itself says what else may be wrong
+        if "InvalidAuthToken" in str(error):
+            raise PreflightError(
+                f"A cluster takes drivers only with its token, but {address} refuses the one here; "
+                f"copy the token of its head to {token_path()}, and set RAY_AUTH_MODE=token."
+            ) from None
 
 
 def close_token() -> None:

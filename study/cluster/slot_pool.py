@@ -6,12 +6,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import psutil
 import ray
 from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.experimental.internal_kv import _internal_kv_get
@@ -22,7 +20,8 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from study.cluster.ray_token import close_token
+from study.cluster.local_ray import prepare_environment, start_ray
+from study.cluster.ray_token import check_cluster, close_token
 from study.config.study_config import StudyConfig
 from study.errors import PreflightError
 from trainables.contract import WorkerResources
@@ -33,9 +32,7 @@ COUNT_SECONDS = 2.0  # for which a count of the cluster's slots holds
 MAX_REQUESTS = 64  # slots to request beyond those that are there
 # How Ray's autoscaler names nodes that it only watches, and machines of the user's own.
 FIXED_NODES = ("node_", "local.cluster.node")
-STARTS = 4  # attempts to start a local Ray: on a busy machine its agents miss Ray's limit of 30 s
 Resources = Mapping[str, float]
-Started = TypeVar("Started")
 
 
 class SlotPool:
@@ -170,8 +167,10 @@ def open_slot_pool(
         }
         connect = partial(ray.init, address, **options)
         if here:
+            prepare_environment()
             start_ray(connect, say)
         else:
+            check_cluster(address)
             connect()
         close_token()
     folder = Path(config.studies).absolute() / config.name / "train"
@@ -184,44 +183,6 @@ def open_slot_pool(
     limit = 0.0 if here and not pool.slots() else PLACEMENT_SECONDS
     _await_slot(pool, seconds=limit, say=say)
     return pool
-
-
-def start_ray(start: Callable[[], Started], say: Callable[[str], None]) -> Started:
-    """Call `start` until it succeeds, at most STARTS times, and return its result.
-
-    Kill what a failed attempt left running.
-    """
-    for attempt in range(1, STARTS):
-        before = set(psutil.Process().children())
-        try:
-            return start()
-        except (ValueError, PermissionError):  # a second start would not help
-            raise
-        except Exception as error:
-            why = " ".join(str(error).split())
-            say(
-                f"Ray did not start ({why}), perhaps because this machine is busy; starting it "
-                f"again ({attempt} of {STARTS - 1})."
-            )
-            left = [
-                each
-                for process in set(psutil.Process().children()) - before
-                for each in _ray_family(process)
-            ]
-            ray.shutdown()
-            for process in left:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            psutil.wait_procs(left, timeout=10)
-    return start()
-
-
-def _ray_family(process: psutil.Process) -> list[psutil.Process]:
-    """Return a process of Ray with all that it started; nothing if it is not Ray's, or gone."""
-    with suppress(psutil.NoSuchProcess):
-        if any("ray" in word for word in process.cmdline()):
-            return [process, *process.children(recursive=True)]
-    return []
 
 
 def _await_slot(pool: SlotPool, *, seconds: float, say: Callable[[str], None]) -> None:

@@ -85,6 +85,13 @@ class LiveView(Follower):
             yield
         self.live = None
 
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Say what is being done; a terminal shows meanwhile that time passes."""
+        self.say(f"{what}.")
+        with self.console.status(what):  # shows nothing elsewhere
+            yield
+
     def trial_started(self, trial: TrialState) -> None:
         if not self.epochs:
             self.first_epoch = time.monotonic()

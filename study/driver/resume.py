@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from analysis.record.events import VERSION, StudyResumed, StudyStarted, TrialEnded
-from analysis.record.kept_files import LostArtifact
 from analysis.record.record import Record, replay
 from analysis.record.state import NO_REST, Follower, StudyState, TrialState
 from analysis.record.trial_id import TrialId
 from study.config.plan import StudyPlan, expand
 from study.config.split_files import digest
 from study.config.study_config import StudyConfig, make
-from study.driver.checkpoints import keep_outputs, newest_checkpoint
+from study.driver.checkpoints import files_left, keep_outputs, newest_checkpoint
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from trainables.datasets.indexing import index
+from trainables.outputs.artifacts import epoch_of
 from trainables.workers.versions import code, commit, extra_code, file_digest
 
 GROWS = ("searches", "search_trials", "reproductions")  # keys that may be larger than before
@@ -145,10 +146,12 @@ def rebuild(record: Record, searcher: StudySearcher, stopping: EarlyStopping) ->
     """Bring searcher and early stopping to where they were, and end the trials that were over."""
     again = Replay(searcher, stopping)
     replay(record.past, again)
+    config = searcher.plan.config
     for trial in again.over.values():
         row = trial.rows[-1]
-        with suppress(LostArtifact):  # only an audit would want them
-            keep_outputs(record.folder, trial.id, searcher.plan.config)
+        if files_left(trial.id, config) and not _is_saved(record.folder, trial):
+            continue  # it stays open: it runs again from its checkpoint, and ends as it did
+        keep_outputs(record.folder, trial.id, config)
         ended = TrialEnded(
             trial=row.trial,
             outcome=trial.outcome(),
@@ -157,6 +160,12 @@ def rebuild(record: Record, searcher: StudySearcher, stopping: EarlyStopping) ->
             metrics=row.metrics,
         )
         complete(searcher, trial.id, record.note(ended))
+
+
+def _is_saved(folder: Path, trial: TrialState) -> bool:
+    """Return whether there is a whole checkpoint of the trial's last epoch."""
+    newest = newest_checkpoint(folder, trial.id)
+    return newest is not None and epoch_of(newest) == trial.epoch
 
 
 def complete(searcher: StudySearcher, trial: TrialId, ended: TrialEnded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,20 +19,14 @@ from analysis.record.frames import read_record
 from analysis.record.ledger import has_begun
 from analysis.record.record import Record
 from analysis.record.trial_id import folder_of
-from analysis.report.page import write_page
+from analysis.report.page import load_later, write_page
 from analysis.tracking import TrackingError
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
 from study.config.plan import StudyPlan
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY, next_attempt
-from study.driver.folder import (
-    CONFIG,
-    config_yaml,
-    tracking_uri,
-    write_readings,
-    write_splits,
-)
+from study.driver.folder import CONFIG, config_yaml, tracking_uri, write_readings, write_splits
 from study.driver.interrupts import Interrupts
 from study.driver.lease import Lease
 from study.driver.live_view import LiveView
@@ -45,6 +40,7 @@ from study.search.searcher import StudySearcher
 from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
 
+PAGE_AFTER = 15.0  # seconds until what the page needs is imported; the slots have loaded by then
 RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
 
 
@@ -151,11 +147,13 @@ class StudyRun:
             self._write_config()
             mirror.wait_until_ready()
             return
-        pool = self._open_pool()
+        with self.view.busy("Starting Ray"):
+            pool = self._open_pool()
         if len([node for node in ray.nodes() if node["Alive"]]) > 1:
             check_nodes(self.folder, ask_nodes(self.folder))
         compute_features(self.plan, self.view, gpus=pool.resources.gpus)
-        mirror.wait_until_ready()
+        with self.view.busy("Opening MLflow's store"):
+            mirror.wait_until_ready()
         self._begin()
         interrupts = self.interrupts  # Tune pickles its searcher
         self.searcher.serve(
@@ -165,6 +163,7 @@ class StudyRun:
         )
         slots = min(pool.slots(), self.identity.total)
         with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
+            load_later(PAGE_AFTER)
             try:
                 _tuner(self, pool).fit()
             except Exception as error:  # Tune also writes files of its own
@@ -198,10 +197,10 @@ class StudyRun:
                 if ray.is_initialized() or isinstance(error, (PreflightError, ValueError)):
                     raise
                 why = " ".join(str(error).split())
-                raise PreflightError(
-                    f"A study needs Ray, but Ray did not start ({why}); try again when this "
-                    "machine has less to do."
-                ) from error
+                there = os.environ.get("RAY_ADDRESS", "")
+                cure = "see that it runs" if there else "try again when this machine has less to do"
+                what = f"the cluster at {there} did not answer" if there else "Ray did not start"
+                raise PreflightError(f"A study needs Ray, but {what} ({why}); {cure}.") from error
 
     @property
     def obstacle(self) -> Obstacle | None:
@@ -214,12 +213,10 @@ class StudyRun:
         return self.searcher.over and not self.obstacle
 
     def _close(self, mirror: MlflowMirror) -> str:
-        """Bring MLflow up to date, and return what it lacks.
-
-        After an interruption, report nothing: all is on record.
-        """
+        """Bring MLflow up to date, and return what it lacks; nothing after an interruption."""
         try:
-            mirror.close(patient=not self.obstacle)  # a full disk also stops the store
+            with self.view.busy("Bringing MLflow up to date"):
+                mirror.close(patient=not self.obstacle)  # a full disk also stops the store
         except TrackingError as error:
             if not (self.interrupts.signal or self.obstacle):
                 return str(error)
@@ -236,13 +233,14 @@ class StudyRun:
         state, uri = self.record.state, tracking_uri(self.plan.config)
         rankings, page = list[Ranking](), None
         if self.is_over:
-            page, rankings, missed = write_page(
-                read_record(self.folder),
-                folder=self.folder,
-                config_yaml=config_yaml(self.plan.config),
-                uri=uri,
-                maps=False,
-            )
+            with self.view.busy("Ranking the losses and writing the page"):
+                page, rankings, missed = write_page(
+                    read_record(self.folder),
+                    folder=self.folder,
+                    config_yaml=config_yaml(self.plan.config),
+                    uri=uri,
+                    maps=False,
+                )
             untracked = untracked or missed
         return StudyResult(
             self.folder,
@@ -293,8 +291,8 @@ def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
             stop=_Ends(lambda: run.must_end(pool)),
             callbacks=[run.callback],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
-            # No num_to_keep: with it Tune writes down the whole experiment after every checkpoint.
-            # The callback removes old ones.
-            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True),
+            # The callback asks for checkpoints and removes old ones. No num_to_keep: with it Tune
+            # writes down the whole experiment after every checkpoint.
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, Literal
 
 from ray.tune import Callback, Checkpoint
 from ray.tune.experiment import Trial
+from ray.tune.result import SHOULD_CHECKPOINT
 
 from analysis.record.events import EpochDone, Outcome, TestRead, TrialEnded, TrialStarted
 from analysis.record.kept_files import LostArtifact
@@ -19,7 +22,7 @@ from analysis.record.record import Record
 from analysis.record.specs import write_spec
 from analysis.record.state import NO_REST, TrialState
 from study.config.plan import StudyPlan
-from study.driver.checkpoints import drop_checkpoints, keep_outputs
+from study.driver.checkpoints import drop_checkpoints, files_left, keep_outputs
 from study.search.cell_search import TrialAssignment
 from trainables.contract import TrialSpec, WrongNode
 
@@ -29,6 +32,16 @@ DISK_FULL = re.compile(
 )
 WRONG_NODE = re.compile(f"{WrongNode.__name__}: (.+)")
 CHECKPOINTS = 2  # to keep of a trial: a power loss may leave the last one incomplete
+# Between two checkpoints of a trial. A kill costs at most that many seconds or one epoch, whichever
+# is longer; short trials lose no time to checkpoints.
+CHECKPOINT_SECONDS = 30.0
+# Tune would write four files for every trial, and all trials into one again and again; the ledger
+# has everything.
+for _name, _value in {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",
+}.items():
+    os.environ.setdefault(_name, _value)
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,9 @@ class TuneCallback(Callback):
 
     def __init__(self, plan: StudyPlan, record: Record) -> None:
         self.plan, self.record = plan, record
-        self.seen: set[str] = set()  # trials that this driver has started
+        # Trials that this driver has started, and the last epoch that each has reported.
+        self.reported: dict[str, int] = {}
+        self.saved: dict[str, float] = {}  # when each running trial began, or was saved last
         self.obstacle: Obstacle | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -72,9 +87,10 @@ class TuneCallback(Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         key, spec = _of(trial)
-        if key not in self.seen:
-            self.seen.add(key)
-        elif spec.peeks and (last := self._state(key).epoch) < spec.training.epochs:
+        self.saved[key] = time.monotonic()
+        if key not in self.reported:
+            self.reported[key] = self._state(key).epoch
+        elif spec.peeks and (last := self.reported[key]) < spec.training.epochs:
             # A retry: the epoch that was cut off may have been scored and not reported.
             self._reads(key, [(str(last + 1), spec.rule)])
 
@@ -87,12 +103,14 @@ class TuneCallback(Callback):
         **info: Any,
     ) -> None:
         key, spec = _of(trial)
+        result[SHOULD_CHECKPOINT] = self._must_save(key, result)  # Tune reads it after this call
+        self.reported[key] = result["epoch"]
         # A slot that died after this epoch and before its checkpoint runs it again.
         rows = self._state(key).rows
         known = bool(rows) and result["epoch"] <= rows[-1].epoch
-        again = known + result.get("again", 0)
+        again = [result["epoch"]] * known + result.get("again", [])
         if spec.peeks and "chosen_epoch" not in result and again:
-            self._reads(key, [(str(result["epoch"]), spec.rule)] * again)
+            self._reads(key, [(str(epoch), spec.rule) for epoch in again])
         if result.get("reads"):  # on record before it happens: Tune asks for the next step later
             self._reads(key, result["reads"])
         if known or result.get("reads"):
@@ -107,6 +125,17 @@ class TuneCallback(Callback):
                 **{name: True for name in NO_REST if result.get(name)},
             )
         )
+
+    def _must_save(self, key: str, result: Mapping[str, Any]) -> bool:
+        """Return whether the trial writes a checkpoint after this result.
+
+        It does before it reads test classes, so that a crash then repeats no training, at its end
+        if it leaves files, and in between when the last one is old.
+        """
+        if result.get("done"):
+            return bool(files_left(self._state(key).id, self.plan.config))
+        due = time.monotonic() - self.saved[key] >= CHECKPOINT_SECONDS
+        return due or bool(result.get("reads"))
 
     def _state(self, key: str) -> TrialState:
         return self.record.state.trials[key]
@@ -130,7 +159,8 @@ class TuneCallback(Callback):
         checkpoint: Checkpoint,
         **info: Any,
     ) -> None:
-        """Remove old checkpoints."""
+        """Note when, and remove old checkpoints."""
+        self.saved[trial.config["trial"]] = time.monotonic()
         found = sorted(Path(checkpoint.path).parent.glob("checkpoint_*"))
         for path in found[:-CHECKPOINTS]:
             shutil.rmtree(path, ignore_errors=True)

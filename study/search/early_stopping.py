@@ -30,7 +30,7 @@ class EarlyStopping(FIFOScheduler):
         searched = [cell for cell in plan.cells if plan.searched(cell) and plan.rungs]
         places = product(searched, plan.replicates)
         self.ashas = {place: _asha(plan.config) for place in places}
-        self.added: set[TrialId] = set()
+        self.judged: dict[TrialId, int] = {}  # the last epoch of each that a cell's ASHA has seen
         self.stopped: set[TrialId] = set()
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
@@ -67,11 +67,15 @@ class EarlyStopping(FIFOScheduler):
         if not asha or trial.role != "search":
             return False
         theirs = SimpleNamespace(trial_id=str(trial))
-        if trial not in self.added:
-            self.added.add(trial)
+        if trial not in self.judged:
+            self.judged[trial] = 0
             asha.on_trial_add(None, theirs)
-        if asha.on_trial_result(None, theirs, {"epoch": epoch, SCORE: score}) == asha.STOP:
-            self.stopped.add(trial)
+        if epoch < self.judged[trial]:  # repeated since its last checkpoint, and passed before
+            return False
+        if epoch > self.judged[trial]:
+            self.judged[trial] = epoch
+            if asha.on_trial_result(None, theirs, {"epoch": epoch, SCORE: score}) == asha.STOP:
+                self.stopped.add(trial)
         # A rung judges a trial once: one whose slot died before it could be stopped stops now.
         # The published setting sets the bar at every rung, but is never stopped itself.
         return trial in self.stopped and not trial.is_published_setting

@@ -1,7 +1,8 @@
 """Run the command line with workers that fail as a plan says.
 
 python faulty_driver.py PLAN.json MARKS run CONFIG.yaml ...: PLAN is a list of {"trial", "epoch",
-"do"}; each fault happens once and leaves a file in the folder MARKS.
+"do"}; each fault happens once and leaves a file in the folder MARKS. Trials are saved after every
+epoch, or after CHECKPOINT_SECONDS, if the environment has it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from ray import cloudpickle
 
 import study.driver.study_run
+import study.driver.tune_callback
 from study.__main__ import app
 from trainables.workers.slot import Slot
 from trainables.workers.worker import Worker
@@ -80,6 +82,8 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
 def main() -> None:
     plan, marks, *words = sys.argv[1:]
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    seconds = float(os.environ.get("CHECKPOINT_SECONDS", "0"))
+    study.driver.tune_callback.CHECKPOINT_SECONDS = seconds
     study.driver.study_run.Slot = planned_slot(json.loads(Path(plan).read_text()), marks)  # type: ignore[misc]
     app(words)
 

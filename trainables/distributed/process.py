@@ -23,6 +23,7 @@ def prepare_process() -> None:
 
     torch.set_num_threads(1)  # slots share the machine
     _keep_memory()
+    _leave_out_compiler()
 
 
 def take_gpus(share: float) -> None:
@@ -69,8 +70,27 @@ def set_deterministic(wanted: bool) -> None:
 
     if wanted:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
-    torch.use_deterministic_algorithms(wanted)
+    # use_deterministic_algorithms() also imports torch's compiler to set an option of it.
+    torch.set_deterministic_debug_mode("error" if wanted else "default")
     torch.backends.cudnn.benchmark = not wanted
+
+
+def _leave_out_compiler() -> None:
+    """Let optimisers work without torch's compiler: importing it takes a core-second or more.
+
+    They import it only to tell it what not to compile, and nothing here is compiled.
+    """
+    import torch
+
+    kinds: list[type] = [torch.optim.Optimizer]
+    for kind in kinds:  # grows on the way
+        kinds += kind.__subclasses__()
+        for name, method in list(vars(kind).items()):
+            wrapper = getattr(getattr(method, "__code__", None), "co_qualname", "")
+            if wrapper == "_disable_dynamo.<locals>.inner":
+                setattr(kind, name, method.__wrapped__)
+            elif wrapper == "_use_grad_for_differentiable.<locals>._use_grad":
+                setattr(kind, name, torch.no_grad()(method.__wrapped__))
 
 
 def _keep_memory() -> None:

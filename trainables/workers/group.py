@@ -35,7 +35,7 @@ IDLE = 30.0  # seconds at rest after which the workers end: another slot may nee
 STOP = 4.0  # seconds that the workers get to end by themselves; Tune waits for five
 for _name, _value in {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a dead worker is noticed; Ray says 2
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less: every epoch is saved anyway
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less: trials are saved in time
     "RAY_TRAIN_METRICS_ENABLED": "0",
 }.items():
     os.environ.setdefault(_name, _value)
@@ -94,7 +94,9 @@ class Group:
             epoch=len(state["rows"]) + len(self.since) + 1,
             seconds=seconds,
         )
-        self.state, self.ended = {**state, "rows": [*state["rows"], asdict(row)]}, True
+        # The rows since the last save were the workers'; of such a trial nobody reads them.
+        missing = [asdict(row)] * (len(self.since) + 1)
+        self.state, self.ended = {**state, "rows": [*state["rows"], *missing]}, True
         return row
 
     def save(self) -> dict[str, Any]:
@@ -122,19 +124,22 @@ class Group:
         """Run one command; if the group is lost, run it in a new one, from the last saved state."""
         with self.lock:
             self._stop_clock()
-            self.again = (
-                0  # how often a group was lost after it had begun, so that its work repeats
-            )
+            self.again: list[int] = []  # epochs that run again, because a group was lost
             lost = 0
             while True:
                 try:
                     return self._try(name)
                 except GroupLost:
                     lost += 1
-                    self.again += self.begun
+                    if self.begun:
+                        self.again.append(self._epochs() + len(self.since) + 1)
                     self.begun = False
                     if lost >= (returns or RETURNS):
                         raise
+
+    def _epochs(self) -> int:
+        """Return how many epochs the saved state has."""
+        return len(self.state["rows"]) if self.state else 0
 
     def _try(self, name: str) -> list[Any]:
         try:
@@ -154,6 +159,7 @@ class Group:
             self._ask("begin", self.spec)
             if self.state is not None:
                 self._ask("load", [ray.put(self.state)])  # in a list, so that the workers fetch it
+            self.again += range(self._epochs() + 1, self._epochs() + len(self.since) + 1)
             for past in self.since:
                 self._ask(past)
             self.begun = True

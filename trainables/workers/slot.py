@@ -47,7 +47,10 @@ class Slot(tune.Trainable):
         if self.start:  # not earlier: what fails in a step is retried and reported
             start, self.start = self.start, None
             self.worker.load(read_state(Path(start)))
-        return self.worker.step() | {"nodes": self._nodes()}
+        result = self.worker.step()
+        if isinstance(self.worker, Group):
+            self.worker.rest()
+        return result | {"nodes": self._nodes()}
 
     def _nodes(self) -> list[str]:
         """Return the nodes of the workers, by rank."""

@@ -5,24 +5,19 @@ where nodes will come.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
 from study.cluster import slot_pool as module
 from study.cluster.slot_pool import (
     MAX_REQUESTS,
-    STARTS,
     SlotPool,
     autoscales,
     count_slots,
     open_slot_pool,
-    start_ray,
 )
 from study.errors import PreflightError
 from tests.conftest import MakeConfig
@@ -106,67 +101,6 @@ def test_machines_of_ones_own_and_nodes_that_are_only_watched_do_not_grow(
         monkeypatch.setattr(module, "_internal_kv_get", lambda key, report=report: report)
         monkeypatch.setattr(module, "get_cluster_status", lambda address, nodes=nodes: nodes)
         assert autoscales() == grows
-
-
-@pytest.fixture
-def no_shared_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that failed leaves this process's Ray; here that may be the one that all tests
-    share.
-    """
-    monkeypatch.setattr(module.ray, "shutdown", lambda: None)
-
-
-class LateAgents:
-    """Starts a process each time, and fails as Ray does where its agents are late; comes up at the
-    third try.
-    """
-
-    def __init__(self) -> None:
-        self.left: list[subprocess.Popen[bytes]] = []
-
-    def __call__(self) -> str:
-        self.left.append(
-            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "raylet"])
-        )
-        if len(self.left) < 3:
-            raise Exception("The current node timed out during startup.")
-        return "up"
-
-
-def test_a_ray_that_does_not_come_up_is_started_again_and_what_it_left_is_ended(
-    no_shared_ray: None,
-) -> None:
-    start, said = LateAgents(), list[str]()
-    try:
-        assert start_ray(start, said.append) == "up"
-        assert [psutil.pid_exists(process.pid) for process in start.left] == [False, False, True]
-        assert len(said) == 2
-        assert said[0].startswith(
-            "Ray did not start (The current node timed out during startup.), perhaps because "
-            "this machine is busy;"
-        )
-    finally:
-        start.left[-1].kill()
-        start.left[-1].wait()
-
-
-def test_a_ray_that_never_comes_up_is_given_up_with_its_own_words(no_shared_ray: None) -> None:
-    said: list[str] = []
-
-    def start() -> None:
-        raise Exception("no raylet")
-
-    with pytest.raises(Exception, match="no raylet"):
-        start_ray(start, said.append)
-    assert len(said) == STARTS - 1
-
-
-def test_a_start_that_cannot_succeed_is_not_tried_again(no_shared_ray: None) -> None:
-    def start() -> None:
-        raise ValueError("num_cpus must be positive")
-
-    with pytest.raises(ValueError, match="must be positive"):
-        start_ray(start, quiet)
 
 
 def quiet(line: str) -> None:

@@ -248,6 +248,25 @@ def test_a_trial_that_the_next_driver_ends_leaves_what_its_checkpoint_has(
     assert kept_file(tmp_path / "s", ended.trial, STATE)
 
 
+def test_a_trial_that_must_leave_files_and_was_not_saved_at_its_end_runs_again(
+    config: MakeConfig, tmp_path: Path
+) -> None:
+    wanted = study(config, keep_checkpoints=True)
+    Play(wanted, tmp_path / "s").to_the_end()
+    past = past_of(tmp_path / "s")
+    early = next(number for number, event in enumerate(past) if isinstance(event, TrialEnded))
+    keep_lines(tmp_path / "s", early)
+    ended = past[early]
+    assert isinstance(ended, TrialEnded)
+    trial = TrialId.parse(ended.trial)
+    home = tmp_path / "s" / RAY / "1" / trial.folder
+    older = write_checkpoint(home / "checkpoint_000001", ended.epoch - 1)
+    searcher = Play(wanted, tmp_path / "s").searcher
+    assert trial in searcher.running
+    assert searcher.checkpoints[trial] == str(older)
+    assert len(past_of(tmp_path / "s")) <= early + 1  # and only a driver's first line
+
+
 def test_a_trial_goes_on_from_its_newest_checkpoint_that_the_record_reaches(
     config: MakeConfig, tmp_path: Path
 ) -> None:

@@ -307,7 +307,7 @@ def test_an_epoch_under_default_that_is_run_again_is_read_again(driver: Driver) 
     # The slot died in its second epoch, and its first was not saved.
     driver.callback.on_trial_start(0, [], trial)
     driver.result(trial, 1)
-    driver.result(trial, 2, again=1)  # a group was lost on the way
+    driver.result(trial, 2, again=[2])  # a group was lost on the way
     # The third epoch has begun.
     assert [epoch for _, epoch, _ in driver.readings()] == ["1", "2", "1", "2", "2", "3"]
 
@@ -466,3 +466,67 @@ def test_a_wrong_node_is_no_fault_of_the_trial_and_is_named(driver: Driver) -> N
 
 def test_what_tune_pickles_of_it_is_nothing(driver: Driver) -> None:
     assert driver.callback.__getstate__() == {}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the driver, in a list so that a test can move it."""
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def saves(trial: Any) -> bool:
+    """Whether the driver asked Tune for a checkpoint after the trial's last result."""
+    return bool(trial.last_result["should_checkpoint"])
+
+
+def test_a_trial_is_saved_when_its_last_checkpoint_is_old(
+    driver: Driver, clock: list[float]
+) -> None:
+    training = driver.plan.spec(driver.plan.cells[1], "search", 0, {}).training
+    trial = driver.start("search", 0, training=replace(training, epochs=9))
+    asked = []
+    for epoch, now in enumerate((1010, 1029, 1031, 1050, 1062), start=1):
+        clock[0] = now
+        driver.result(trial, epoch)
+        asked.append(saves(trial))
+        if asked[-1]:
+            path = write_checkpoint(checkpoint_path(driver, trial, epoch), epoch)
+            driver.callback.on_checkpoint(0, [], trial, SimpleNamespace(path=str(path)))  # type: ignore[arg-type]
+    assert asked == [False, False, True, False, True]
+
+
+def test_a_trial_is_saved_at_its_end_if_it_leaves_files_and_before_it_reads_test_classes(
+    driver: Driver, clock: list[float]
+) -> None:
+    search, last = driver.start("search", 0), driver.start("final", 1)
+    driver.result(search, 2, done=True)
+    assert not saves(search)
+    driver.result(last, 1)
+    assert not saves(last)
+    driver.result(last, 2, reads=[("1", HONEST)])
+    assert saves(last)
+    driver.result(last, 2, chosen_epoch=1.0, done=True)
+    assert saves(last)
+
+
+def test_epochs_that_a_slot_repeats_from_an_old_checkpoint_are_read_again_one_by_one(
+    driver: Driver,
+) -> None:
+    training = driver.plan.spec(driver.plan.cells[0], "final", 1, {}).training
+    trial = driver.start("final", 1, cell=0, training=replace(training, epochs=5))
+    for epoch in (1, 2, 3):
+        driver.result(trial, epoch)
+    driver.callback.on_trial_start(0, [], trial)  # it died in its fourth
+    driver.result(trial, 1)
+    driver.callback.on_trial_start(0, [], trial)  # and again, in its second
+    for epoch in (1, 2, 3):
+        driver.result(trial, epoch)
+    driver.result(trial, 4, again=[2, 3, 4])  # its group came back from the first
+    read = [event.reads for event in driver.events() if isinstance(event, events.TestRead)]
+    again = [epoch for reads in read for epoch, _ in reads]
+    assert again == ["4", "1", "2", "1", "2", "3", "2", "3", "4"]
+    assert [each for each in driver.told() if each[0] == "EpochDone"] == [
+        ("EpochDone", epoch) for epoch in (1, 2, 3, 4)
+    ]

@@ -128,3 +128,18 @@ def test_a_trial_whose_slot_died_before_it_was_stopped_stops_at_its_next_epoch(
     assert played.scheduler.judge(trial, 2, 0.1)
     assert played.scheduler.judge(trial, 2, 0.1)
     assert played.scheduler.judge(trial, 3, 0.9)
+
+
+def test_epochs_that_are_repeated_after_a_crash_are_judged_once(played: Played) -> None:
+    assert played.trial(CELL, GOOD) == 7
+    trial, judge = TrialId(CELL, "search", 5), played.scheduler.judge
+    assert [judge(trial, epoch, 0.5) for epoch in (1, 2, 3)] == [False] * 3
+    assert judge(trial, 4, 0.2)
+    # Its slot died before it could be stopped, and its last checkpoint was that of the first epoch.
+    assert [judge(trial, epoch, 0.9) for epoch in (2, 3)] == [False] * 2
+    assert judge(trial, 4, 0.9)
+    rungs = played.scheduler.ashas[CELL, trial.replicate]._brackets[0]._rungs
+    assert {milestone: seen[str(trial)] for milestone, seen in rungs if str(trial) in seen} == {
+        2: 0.5,
+        4: 0.2,
+    }

@@ -53,6 +53,39 @@ def test_a_process_that_trained_ends_without_a_word():
     assert done.stdout + done.stderr == ""
 
 
+STEPS = """
+import sys
+import torch
+from trainables.distributed.process import prepare_process, set_deterministic
+
+if sys.argv[1] == "prepared":
+    prepare_process()
+    set_deterministic(True)
+torch.manual_seed(0)
+network = torch.nn.Linear(4, 3)
+for kind in (torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adam):
+    optimiser = kind(network.parameters(), lr=0.1, weight_decay=0.1)
+    for _ in range(3):
+        optimiser.zero_grad()
+        network(torch.randn(5, 4)).square().sum().backward()
+        optimiser.step()
+assert not network.weight.grad_fn
+print(network.weight.double().tolist())
+print("torch._dynamo" in sys.modules, "torch._inductor" in sys.modules, file=sys.stderr)
+"""
+
+
+def test_optimisers_step_as_before_without_the_compiler_that_they_would_import():
+    ours, torchs = (
+        subprocess.run(
+            [sys.executable, "-c", STEPS, how], capture_output=True, text=True, check=True
+        )
+        for how in ("prepared", "plain")
+    )
+    assert ours.stdout == torchs.stdout
+    assert ours.stderr.split() == ["False", "False"]
+
+
 @pytest.mark.parametrize(("share", "seen"), [(0.0, ""), (0.5, "0"), (1.0, "0")])
 def test_a_process_without_a_share_sees_no_gpu(
     share: float, seen: str, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,57 @@
+"""Start a Ray of our own on this machine, again if a busy machine was too slow for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import psutil
+import ray
+
+STARTS = 4  # attempts to start a local Ray: on a busy machine its agents miss Ray's limit of 30 s
+Started = TypeVar("Started")
+
+
+def prepare_environment() -> None:
+    """Set what a Ray of our own reads when it starts; what the user has set stays."""
+    os.environ.setdefault("RAY_worker_niceness", "0")  # added to the driver's; Ray says 15
+
+
+def start_ray(start: Callable[[], Started], say: Callable[[str], None]) -> Started:
+    """Call `start` until it succeeds, at most STARTS times, and return its result.
+
+    Kill what a failed attempt left running.
+    """
+    for attempt in range(1, STARTS):
+        before = set(psutil.Process().children())
+        try:
+            return start()
+        except (ValueError, PermissionError):  # a second start would not help
+            raise
+        except Exception as error:
+            why = " ".join(str(error).split())
+            say(
+                f"Ray did not start ({why}), perhaps because this machine is busy; starting it "
+                f"again ({attempt} of {STARTS - 1})."
+            )
+            left = [
+                each
+                for process in set(psutil.Process().children()) - before
+                for each in _ray_family(process)
+            ]
+            ray.shutdown()
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=10)
+    return start()
+
+
+def _ray_family(process: psutil.Process) -> list[psutil.Process]:
+    """Return a process of Ray with all that it started; nothing if it is not Ray's, or gone."""
+    with suppress(psutil.NoSuchProcess):
+        if any("ray" in word for word in process.cmdline()):
+            return [process, *process.children(recursive=True)]
+    return []

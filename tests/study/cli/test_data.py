@@ -315,7 +315,7 @@ def test_check_refuses_bad_vectors_before_anything_is_printed(tmp_path):
 
 def test_show_draws_the_pictures_of_vectors_and_says_that_there_are_none(tmp_path):
     out = tmp_path / "sheet.png"
-    result = run("show", "features", "--root", bird_vectors(tmp_path), "--out", out)
+    result = run("show", "features", "--root", bird_vectors(tmp_path / "bare"), "--out", out)
     assert result.exit_code == 2
     assert "A contact sheet needs pictures, but features has vectors only" in said(result)
     assert not out.exists()

@@ -9,10 +9,10 @@ import numpy as np
 
 from trainables.contract import DatasetRef
 from trainables.datasets.catalogue import DATASETS
-from trainables.datasets.decode import BrokenImageError, decode
+from trainables.datasets.decode import BrokenImageError
 from trainables.datasets.indexing import Index, index
 from trainables.datasets.manifest import read_manifest
-from trainables.datasets.pixels import Bytes, in_order, is_decoded, keep_images, shrink
+from trainables.datasets.pixels import Bytes, decode_at, in_order, is_decoded, keep_images
 from trainables.datasets.vectors import read_vectors
 from trainables.fetch import ProgressCallback, hash_file
 
@@ -140,7 +140,7 @@ def _examine(root: Path, file: str, side: int) -> Examined:
     except OSError as error:
         return Examined(file, "", error.strerror or str(error), None)
     try:
-        return Examined(file, digest, None, shrink(decode(root, file), side))
+        return Examined(file, digest, None, decode_at(root, file, side))
     except BrokenImageError as error:
         return Examined(file, digest, error.reason, None)
 

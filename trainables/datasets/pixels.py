@@ -15,7 +15,6 @@ from typing import IO, TypeVar
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
-from PIL import Image
 
 from trainables.contract import DatasetRef
 from trainables.datasets.catalogue import DATASETS
@@ -102,13 +101,13 @@ def decode_once(
         return
     listed = index(dataset_ref)
     files = [listed.files[i] for i in listed.ids(listed.train + listed.test)]
-    images = in_order(lambda file: shrink(decode(listed.root, file), side), files)
+    images = in_order(lambda file: decode_at(listed.root, file, side), files)
     keep_images(dataset_ref, side, images, progress)
 
 
-def shrink(image: Image.Image, side: int) -> Bytes:
-    """Return the pixels that the cache holds of a decoded image."""
-    return np.asarray(resize_shorter_side(image, side))
+def decode_at(root: Path, file: str, side: int) -> Bytes:
+    """Return the pixels that the cache holds of an image. Raise BrokenImageError if it is bad."""
+    return np.asarray(resize_shorter_side(decode(root, file), side))
 
 
 def keep_images(

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.support import trees
 from trainables.contract import DatasetRef
-from trainables.datasets import checking, decode, pixels
+from trainables.datasets import decode, pixels
 from trainables.datasets.checking import Findings, check_dataset
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import cache_folder, decode_once, is_decoded, load
@@ -53,7 +53,7 @@ def test_each_image_is_decoded_once_and_progress_counts_all(
     opened: list[str] = []
     original = decode.decode
     monkeypatch.setattr(
-        checking, "decode", lambda root, file: opened.append(file) or original(root, file)
+        pixels, "decode", lambda root, file: opened.append(file) or original(root, file)
     )
     seen: list[tuple[int, int | None]] = []
     check_dataset(photos, SIDE, lambda done, total: seen.append((done, total)))

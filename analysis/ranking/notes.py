@@ -136,12 +136,12 @@ def _saturated(honest: pd.DataFrame) -> list[str]:
     """Warn of validation on which nearly everything is right, so that it tells nothing apart."""
     if SELECT_RECALL not in honest:
         return []
-    usual = honest.groupby(["protocol", "dataset"])[SELECT_RECALL].median()
+    usual = honest.groupby(["protocol", "dataset"])[SELECT_RECALL].median().reset_index()
     return [
         f"WARNING: validation is saturated: half of all trials under {protocol} reach Recall@1 of "
         f"{recall:.1%} or more on the held-out classes of {dataset}, so it hardly tells settings "
         f"apart. Hold out more classes, or harder ones."
-        for (protocol, dataset), recall in usual.items()
+        for protocol, dataset, recall in usual.itertuples(index=False)
         if recall >= SATURATED
     ]
 

@@ -102,11 +102,9 @@ def test_every_list_reads_well_and_speaks_json(kind: str) -> None:
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_the_shown_config_is_yaml_that_gives_the_same_config(preset: str, tmp_path: Path) -> None:
-    shown = (
-        CliRunner()
-        .invoke(app, ["config", "show", preset, "--set", "seed=3", "--name", "other"])
-        .stdout
-    )
+    own = [word for each in own_data(tmp_path).get(preset, []) for word in ("--set", each)]
+    words = ["config", "show", preset, "--set", "seed=3", "--name", "other", *own]
+    shown = CliRunner().invoke(app, words).stdout
     path = tmp_path / "study.yaml"
     path.write_text(shown)
     again = CliRunner().invoke(app, ["config", "show", str(path)]).stdout
@@ -125,17 +123,17 @@ def test_config_keys_lists_every_key() -> None:
 
 def test_plan_counts_the_quickstart() -> None:
     plan = json.loads(CliRunner().invoke(app, ["plan", "quickstart", "--json"]).stdout)
-    # 4 losses x 2 protocols; 3 replicates of 4 searched cells x 8 trials, and of 8 final trials;
-    # pixels once and the untrained network thrice.
+    # 10 losses x 2 protocols; 3 replicates of 10 searched cells x 8 trials, and of 20 final trials;
+    # pixels and pooled features once.
     assert (
         plan["cells"],
         plan["search_trials"],
         plan["final_trials"],
         plan["baseline_trials"],
-    ) == (8, 96, 24, 4)
+    ) == (20, 240, 60, 2)
     # Stopping at 2 and 4 of 8 epochs leaves 2 + 2/2 + 4/4 = 4 epochs a search trial; the first of
     # each search is never stopped.
-    assert plan["epochs"] == [3 * (4 * 8 + 28 * 4) + 24 * 8, 120 * 8]
+    assert plan["epochs"] == [3 * (10 * 8 + 70 * 4) + 60 * 8, 300 * 8]
     assert plan["model_epochs"] == plan["epochs"]
     assert len(plan["plan"]) == plan["cells"]
     assert 0 < plan["estimate"]["worker_hours"][0] <= plan["estimate"]["worker_hours"][1]
@@ -156,7 +154,7 @@ def test_plan_reads_well(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stderr == ""
     shown = done.stdout
-    assert "8 cells, 16 search trials, 16 final trials, 3 baselines" in shown
+    assert "20 cells, 20 search trials, 20 final trials, 2 baselines" in shown
     assert "minutes" in shown
 
 

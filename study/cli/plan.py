@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from study.estimate.counts import CellCounts
+    from study.estimate.power import SmallestDifference
 
 
 def plan(
@@ -60,6 +61,14 @@ def plan(
     for reason in resolved.choices:
         console.print(f"Chosen: {reason}", soft_wrap=True)
     _print_cells(console, cells)
+    _print_counts(console, found)
+    _print_cost(console, cost)
+    _print_differences(console, differences)
+    for notice in notices(expanded):
+        console.print(notice, style="yellow", soft_wrap=True)
+
+
+def _print_counts(console: "Console", found: dict[str, Any]) -> None:
     stopping = f"; early stopping at epochs {found['rungs']}" if found["rungs"] else ""
     models = (
         f" ({_span(found['model_epochs'])} of single models)"
@@ -73,7 +82,9 @@ def plan(
         f"epochs{models}{stopping}.",
         soft_wrap=True,
     )
-    _print_cost(console, cost)
+
+
+def _print_differences(console: "Console", differences: "Sequence[SmallestDifference]") -> None:
     for each in differences:
         console.print(
             f"On {each.dataset} it would show a difference of {100 * each.value:.1f} points of "
@@ -81,8 +92,6 @@ def plan(
             f"{each.source} do; more searches show smaller ones.",
             soft_wrap=True,
         )
-    for notice in notices(expanded):
-        console.print(notice, style="yellow", soft_wrap=True)
 
 
 def _print_cells(console: "Console", cells: "Sequence[CellCounts]") -> None:

@@ -19,6 +19,7 @@ from study.__main__ import app
 from study.cli import doctor
 from study.cli.listing import KINDS
 from study.presets import PRESETS
+from tests.support.studies import own_data
 
 HEAVY = ("torch", "ray", "mlflow")
 BAD = [

@@ -11,7 +11,18 @@ from analysis.statistics import Sample, estimates, pairs
 from analysis.statistics.mixed import BORROWED
 from tests.support.samples import losses
 
-made_losses = st.builds(
+
+def with_gaps(made: dict[str, Sample], seed: int) -> dict[str, Sample]:
+    """Return the losses without some of their replicates; each keeps one or more."""
+    rng, found = np.random.default_rng(seed), {}
+    for loss, one in made.items():
+        count = rng.integers(1, len(one.replicates) + 1)
+        rows = sorted(rng.permutation(len(one.replicates))[:count])
+        found[loss] = Sample(one.means[rows], one.counts, tuple(one.replicates[i] for i in rows))
+    return found
+
+
+whole_losses = st.builds(
     losses,
     st.integers(0, 10_000),
     count=st.integers(2, 6),
@@ -19,6 +30,7 @@ made_losses = st.builds(
     classes=st.integers(2, 15),
     uneven=st.booleans(),
 )
+made_losses = whole_losses | st.builds(with_gaps, whole_losses, st.integers(0, 10_000))
 
 
 @given(made_losses)
@@ -36,15 +48,12 @@ def test_a_constant_and_the_order_of_classes_and_replicates_change_no_interval(
 ) -> None:
     rng = np.random.default_rng(seed)
     first = next(iter(made.values()))
-    columns, rows = rng.permutation(len(first.counts)), rng.permutation(len(first.replicates))
-    moved = {
-        loss: Sample(
-            one.means[rows][:, columns] + constant,
-            one.counts[columns],
-            tuple(one.replicates[row] for row in rows),
-        )
-        for loss, one in made.items()
-    }
+    columns, moved = rng.permutation(len(first.counts)), {}
+    for loss, one in made.items():
+        rows = rng.permutation(len(one.replicates))
+        ids = tuple(one.replicates[row] for row in rows)
+        means = one.means[rows][:, columns] + constant
+        moved[loss] = Sample(means, one.counts[columns], ids)
     for pair, gap in pairs(moved).items():
         assert gap.interval() == pytest.approx(pairs(made)[pair].interval(), abs=1e-9)
     for loss, number in estimates(moved).items():
@@ -58,6 +67,8 @@ def test_no_variance_is_below_that_of_classes_or_the_share_of_its_own_replicates
 ) -> None:
     for (one, other), gap in pairs(made).items():
         own = made[one].minus(made[other])
+        if not own.replicates:
+            continue
         weights, by_class = own.weights, own.by_class()
         gaps = weights * (by_class - weights @ by_class)
         v_c = float((gaps**2).sum()) * len(weights) / (len(weights) - 1)
@@ -73,3 +84,17 @@ def test_no_variance_is_below_that_of_classes_or_the_share_of_its_own_replicates
 def test_intervals_for_all_pairs_are_wider_than_those_for_one(made: dict[str, Sample]) -> None:
     for gap in pairs(made).values():
         assert gap.reach(among=len(made)) >= gap.reach() * (1 - 1e-3)
+
+
+@given(made_losses)
+def test_a_pair_that_must_borrow_its_spread_has_no_less_than_the_others_have(
+    made: dict[str, Sample],
+) -> None:
+    gaps = {(a, b): made[a].minus(made[b]).by_replicate() for a, b in pairs(made)}
+    known = [gap for gap in gaps.values() if len(gap) > 1]
+    if known:
+        df = sum(len(gap) - 1 for gap in known)
+        lent = sum(((gap - gap.mean()) ** 2).sum() for gap in known) / df
+        for pair, gap in pairs(made).items():
+            if len(gaps[pair]) == 1:
+                assert gap.variance >= lent - 1e-12

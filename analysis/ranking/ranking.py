@@ -23,7 +23,7 @@ from analysis.ranking.readings import (
     split_queries,
     unit_of,
 )
-from analysis.ranking.samples import Sampled, minus, sample
+from analysis.ranking.samples import Sampled, minus, sample, together
 from analysis.ranking.steps import RankingStep, steps
 from analysis.record.frames import StudyRows
 from analysis.statistics import (
@@ -61,6 +61,8 @@ class RankingRow:
     beside: list[Beside] = field(default_factory=list)
     groups: str = ""  # losses that share a letter: no difference is shown
     steps: list[RankingStep] = field(default_factory=list)
+    # Of the difference in Recall@1; the intervals of all losses of the ranking hold together.
+    difference_together: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,8 @@ def _against_baselines(
 def _rows(losses: Sequence[str], sampled: Sequence[Sampled]) -> list[RankingRow]:
     """Return a row per loss without its rank; differences are paired within each loss."""
     own = {(one.reading.loss, one.reading.setup): one for one in sampled if not one.reading.what}
-    gaps = minus({loss: (own.get((loss, VALIDATION)), own.get((loss, DEFAULT))) for loss in losses})
+    setups = {loss: (own.get((loss, VALIDATION)), own.get((loss, DEFAULT))) for loss in losses}
+    gaps, joint = minus(setups), together(setups, "recall_at_1")
     each = steps(sampled)
     beside: dict[str, list[Beside]] = {loss: [] for loss in losses}
     for setup, what in dict.fromkeys(
@@ -217,6 +220,7 @@ def _rows(losses: Sequence[str], sampled: Sequence[Sampled]) -> list[RankingRow]
             gaps[loss],
             beside=sorted(beside[loss], key=lambda one: one.setup),
             steps=each.get(loss, []),
+            difference_together=joint.get(loss),
         )
         for loss in losses
     ]

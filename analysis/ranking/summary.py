@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from analysis.ranking.measurement import Measurement
 from analysis.ranking.notes import listed
 from analysis.ranking.ranking import Ranking, RankingRow
 from analysis.ranking.readings import PUBLISHED
+from analysis.statistics import leaves_out_zero
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -106,7 +108,11 @@ def _against_baselines(ranking: Ranking, honest: list[RankingRow]) -> list[str]:
 def _by_default(ranking: Ranking) -> list[str]:
     """Say what the literature's habit, choosing on the test classes, would have printed."""
     rows = [row for row in ranking.rows if row.default]
-    gaps = {row.loss: row.difference["recall_at_1"] for row in rows if row.difference}
+    gaps = {
+        row.loss: replace(row.difference["recall_at_1"], low=ends[0], high=ends[1])
+        for row in rows
+        if (ends := row.difference_together)
+    }
     if len(rows) < 2 or not gaps:
         return []
     top = max(rows, key=lambda row: row.default["recall_at_1"].value)
@@ -118,8 +124,11 @@ def _by_default(ranking: Ranking) -> list[str]:
 
 
 def _between_setups(gaps: dict[str, Measurement]) -> str:
-    """Say for which losses the setups differ, and how much the data allow for the others."""
-    moved = {loss: gap for loss, gap in gaps.items() if gap.interval[0] > 0 or gap.interval[1] < 0}
+    """Say for which losses the setups differ, and how much the data allow for the others.
+
+    gaps: with intervals that hold for all losses together.
+    """
+    moved = {loss: gap for loss, gap in gaps.items() if leaves_out_zero(gap.interval)}
     open_ = [gap.interval for loss, gap in gaps.items() if loss not in moved]
     allowed = f"{_allowed(open_)} compatible with these data" if open_ else ""
     if not moved:

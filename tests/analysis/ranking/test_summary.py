@@ -2,12 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from analysis.ranking.measurement import Measurement
 from analysis.ranking.ranking import Ranking, RankingRow, rankings
+from analysis.ranking.readings import Reading
+from analysis.ranking.samples import Sampled, together
 from analysis.ranking.summary import summarise
-from tests.support.synthetic_study import RATIO, SyntheticTrial, final, rows_of
+from analysis.statistics import Sample, leaves_out_zero
+from analysis.tables.catalogue import Study, make_table
+from analysis.tables.default_vs_validation import BY_ITSELF
+from tests.support.synthetic_study import RATIO, SyntheticTrial, final, replicated, rows_of
 
 
 def ranked(
@@ -27,7 +33,9 @@ def ranked(
         peeked = side(default[loss], "best-on-test") if default else {}
         gap = side(0.0, "best-on-test") if default else {}
         honest = side(0.5, "selected-on-validation", "published" if loss in untuned else "tuned")
-        rows.append(RankingRow(loss, peeked, honest, gap, rank, (1, len(losses))))
+        ends = (-0.02, 0.02) if default else None
+        span = (1, len(losses))
+        rows.append(RankingRow(loss, peeked, honest, gap, rank, span, difference_together=ends))
     return Ranking(
         "sketches",
         "tiny",
@@ -139,10 +147,41 @@ def test_differences_of_the_setups_are_those_of_the_intervals(
 ) -> None:
     made = ranked("a", "b", default={"a": 0.5, "b": 0.6}, ahead=[])
     rows = [
-        replace(row, difference={"recall_at_1": Measurement(sum(each) / 2, *each, "best-on-test")})
+        replace(
+            row,
+            difference={"recall_at_1": Measurement(sum(each) / 2, rule="best-on-test")},
+            difference_together=each,
+        )
         for row, each in zip(made.rows, ends, strict=True)
     ]
     assert said in summarise(replace(made, rows=rows))[-1]
+
+
+def test_of_many_losses_whose_setups_do_not_differ_hardly_ever_is_one_named() -> None:
+    """Ten losses, none of which differs: single intervals would name one in 3 of 10 studies."""
+    rng, named, studies = np.random.default_rng(0), 0, 150
+    for _ in range(studies):
+        both = {str(loss): (scattered(rng), scattered(rng)) for loss in range(10)}
+        named += any(leaves_out_zero(ends) for ends in together(both, "recall_at_1").values())
+    assert named / studies < 0.1
+
+
+def scattered(rng: np.random.Generator) -> Sampled:
+    """Return a reading whose replicates vary by 0.02, and whose classes vary by little."""
+    means = 0.5 + 0.02 * rng.normal(size=(3, 1)) + 0.01 * rng.normal(size=(3, 20))
+    reading = Reading("x", "", "", "", joined=False, setting="", runs=(), replicates=())
+    return Sampled(reading, {}, {"recall_at_1": Sample(means, np.ones(20), (1, 2, 3))})
+
+
+def test_a_difference_of_the_setups_is_shown_by_the_intervals_of_all_losses_together() -> None:
+    for ranking in rankings(rows_of(replicated())):
+        for row in ranking.rows:
+            if row.difference:
+                (low, high), joint = row.difference["recall_at_1"].interval, row.difference_together
+                assert joint
+                assert joint[0] <= low <= high <= joint[1]
+    for name in ("default_vs_validation", "steps"):
+        assert BY_ITSELF in make_table(name, Study(rows_of(replicated()))).notes
 
 
 def test_a_winner_whose_search_failed_is_known_by_its_own_final_trials() -> None:

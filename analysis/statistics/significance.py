@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -83,9 +84,12 @@ def friedman(values: pd.DataFrame) -> Friedman | None:
 
 
 def mean_ranks(values: pd.DataFrame) -> pd.Series:
-    """Return the mean rank of every loss over the blocks that have all of them, best first."""
+    """Return the mean rank of every loss over the blocks that have all of them, best first.
+
+    It is empty with fewer than two such blocks: the ranks of one block are no means.
+    """
     ranks = complete(values).rank(axis=1, ascending=False)
-    return ranks.mean().sort_values(kind="stable")
+    return ranks.mean().dropna().sort_values(kind="stable")
 
 
 def blocks_of(cells: pd.DataFrame) -> pd.DataFrame:
@@ -94,7 +98,7 @@ def blocks_of(cells: pd.DataFrame) -> pd.DataFrame:
     Cells that share a dataset share its test classes: they are one block, not several. cells: a row
     per cell, named dataset/..., a column per loss.
     """
-    datasets = [str(name).partition("/")[0] for name in cells.index]
+    datasets = [_dataset(name) for name in cells.index]
     return (
         (-complete(cells).rank(axis=1, ascending=False))
         .groupby(pd.Series(datasets, cells.index))
@@ -102,9 +106,13 @@ def blocks_of(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _dataset(cell: Hashable) -> str:
+    return str(cell).partition("/")[0]
+
+
 def without_test(cells: pd.DataFrame) -> str:
     """Return why there is no rank test over these cells."""
-    blocks = len(blocks_of(cells))
+    blocks = len({_dataset(name) for name in cells.index})
     return (
         f"No rank test: {len(cells)} cells of {blocks} dataset{'s' * (blocks != 1)} are {blocks} "
         f"independent block{'s' * (blocks != 1)}, because cells of one dataset share its test "

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis import read_study
+from analysis.figures.from_scores import OF_SCORES
 from analysis.ranking.measurement import Measurement
 from analysis.ranking.notes import ONE_SEARCH
 from analysis.record.frames import StudyRows
@@ -23,6 +24,7 @@ from analysis.tables.table import Table
 from analysis.tables.tournament import tournament
 from tests.support.synthetic_study import (
     FOLDS,
+    HERE,
     HONEST,
     LAST,
     MEASURED,
@@ -554,6 +556,17 @@ def test_mean_ranks_are_those_of_the_cells_and_two_datasets_give_no_test() -> No
     assert "validation: mean over 5 cells. No rank test: 5 cells of 2 datasets" in told
     assert "default: mean over 4 cells. No rank test: 4 cells of 2 datasets" in told
     assert {row["setup"] for row in table.rows if row["mean_rank"].peeks} == {"default"}
+
+
+def test_a_study_of_one_cell_has_no_mean_ranks_and_no_critical_difference() -> None:
+    rows = replicated_study()
+    kept = rows.trials[rows.trials["protocol"].isin(["default", RATIO])]
+    here = kept[["dataset", "backbone", "embedding_size"]].eq(list(HERE)).all(axis=1)
+    one_cell = Study(replace(rows, trials=kept[here]))
+    assert make_table("ranking", one_cell).rows
+    assert not make_table("mean_ranks", one_cell).rows
+    assert OF_SCORES["critical_difference"].draw(one_cell.scores) == []
+    assert OF_SCORES["critical_difference"].draw(Study(rows).scores)
 
 
 def test_the_parameter_that_moves_a_search_has_its_importance() -> None:

@@ -9,11 +9,16 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from analysis.statistics.letters import letters
+
 ALPHA = 0.05
 MIN_BLOCKS = 12  # datasets; with fewer a rank test can hardly reject anything
 # Benavoli et al. 2016: a test on mean ranks depends on who else is in the pool.
 CAVEAT = "Mean ranks depend on which losses are compared; they say nothing about how far apart."
-BARS = "Bars join losses between which Wilcoxon tests with Holm's correction show no difference."
+BARS = (
+    "Bars join neighbours in mean rank between which Wilcoxon tests with Holm's correction show no "
+    "difference; pairs that are no neighbours are in the letters of the table mean_ranks."
+)
 
 
 @dataclass(frozen=True)
@@ -30,14 +35,16 @@ class Friedman:
 
     def cliques(self, alpha: float = ALPHA) -> list[list[str]]:
         """Return the largest runs of neighbours in mean rank without a pair that differs."""
-        return maximal_runs(
-            list(self.mean_ranks.index),
-            {
-                pair
-                for pair in combinations(self.mean_ranks.index, 2)
-                if self.pairs.loc[pair] < alpha
-            },
-        )
+        return maximal_runs(list(self.mean_ranks.index), set(self._apart(alpha)))
+
+    def letters(self, alpha: float = ALPHA) -> dict[str, str]:
+        """Return letters by loss; two losses share one exactly if no difference is shown."""
+        return letters(list(self.mean_ranks.index), self._apart(alpha))
+
+    def _apart(self, alpha: float) -> list[tuple[str, str]]:
+        """Return the pairs that differ, in the order of the mean ranks."""
+        pairs = combinations(self.mean_ranks.index, 2)
+        return [pair for pair in pairs if self.pairs.loc[pair] < alpha]
 
 
 def maximal_runs(names: list[str], apart: set[tuple[str, str]]) -> list[list[str]]:

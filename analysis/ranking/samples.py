@@ -97,7 +97,10 @@ def _differences(pairs: Mapping[str, tuple[Sampled, Sampled]], metric: str) -> d
 
 
 def difference(estimate: Estimate, one: Sampled, other: Sampled, metric: str) -> Measurement:
-    """Return the measurement of an estimated difference of two readings."""
+    """Return the measurement of an estimated difference of two readings, with the number of
+    replicates that both have.
+    """
     number, less = one.numbers[metric], other.numbers[metric]
     rule = PEEKING if number.peeks or less.peeks else number.rule
-    return Measurement(float(estimate.value), *estimate.interval(), rule)
+    shared = {*one.samples[metric].replicates} & {*other.samples[metric].replicates}
+    return Measurement(float(estimate.value), *estimate.interval(), rule, len(shared))

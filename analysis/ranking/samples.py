@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.ranking.measurement import Measurement
+from analysis.ranking.measurement import Measurement, difference_ends, share_ends
 from analysis.ranking.readings import BASELINE, Parts, Reading
 from analysis.statistics import LEVEL, Estimate, Sample, differences, estimates
 from trainables.contract import PEEKING
@@ -51,7 +51,7 @@ def sample(found: Sequence[Reading], parts: Parts, metrics: Sequence[str]) -> li
 def _number(one: Sampled, estimate: Estimate, metric: str) -> Measurement:
     return Measurement(
         float(estimate.value),
-        *estimate.interval(),
+        *share_ends(estimate.interval()),
         rule=one.reading.rule,
         replicates=len(one.samples[metric].replicates),
         setting=one.reading.setting,
@@ -84,7 +84,7 @@ def together(
     there = {loss: (one, other) for loss, (one, other) in pairs.items() if one and other}
     found = _differences(there, metric)
     level = 1 - (1 - LEVEL) / max(1, len(found))
-    return {loss: estimate.interval(level) for loss, estimate in found.items()}
+    return {loss: difference_ends(estimate.interval(level)) for loss, estimate in found.items()}
 
 
 def _differences(pairs: Mapping[str, tuple[Sampled, Sampled]], metric: str) -> dict[str, Estimate]:
@@ -103,4 +103,5 @@ def difference(estimate: Estimate, one: Sampled, other: Sampled, metric: str) ->
     number, less = one.numbers[metric], other.numbers[metric]
     rule = PEEKING if number.peeks or less.peeks else number.rule
     shared = {*one.samples[metric].replicates} & {*other.samples[metric].replicates}
-    return Measurement(float(estimate.value), *estimate.interval(), rule, len(shared))
+    ends = difference_ends(estimate.interval())
+    return Measurement(float(estimate.value), *ends, rule, len(shared))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.ranking.measurement import Measurement
+from analysis.ranking.measurement import Measurement, says_nothing
 from analysis.ranking.notes import listed
 from analysis.ranking.ranking import Ranking, RankingRow
 from analysis.ranking.readings import PUBLISHED
@@ -130,7 +130,7 @@ def _between_setups(gaps: dict[str, Measurement]) -> str:
     """
     moved = {loss: gap for loss, gap in gaps.items() if leaves_out_zero(gap.interval)}
     open_ = [gap.interval for loss, gap in gaps.items() if loss not in moved]
-    allowed = f"{_allowed(open_)} compatible with these data" if open_ else ""
+    allowed = _allowed(open_) if open_ else ""
     if not moved:
         return f"No difference between the setups is shown for any loss; {allowed}."
     each = [f"{loss} ({100 * gap.value:+.1f} {_span(gap)})" for loss, gap in moved.items()]
@@ -139,15 +139,18 @@ def _between_setups(gaps: dict[str, Measurement]) -> str:
 
 
 def _allowed(intervals: Sequence[tuple[float, float]]) -> str:
-    """Return which differences the intervals contain, in whole points, as the start of a clause."""
+    """Return as a clause which differences the intervals contain, in whole points."""
+    if any(says_nothing(ends) for ends in intervals):
+        return "nothing can be said yet: too few replicates are finished"
     low = round(100 * min(low for low, _ in intervals))
     high = round(100 * max(high for _, high in intervals))
     if max(-low, high) < 1:
-        return "less than a point either way is"
+        return "less than a point either way is compatible with these data"
     if abs(-low - high) <= 1:
         most = max(-low, high)
-        return f"up to about {most} point{'s' * (most != 1)} either way is"
-    return f"differences from about {low:+d} to {high:+d} points are"
+        points = f"{most} point{'s' * (most != 1)}"
+        return f"up to about {points} either way is compatible with these data"
+    return f"differences from about {low:+d} to {high:+d} points are compatible with these data"
 
 
 def _span(number: Measurement) -> str:

@@ -13,7 +13,7 @@ from analysis.ranking.summary import summarise
 from analysis.statistics import Sample, leaves_out_zero
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.default_vs_validation import BY_ITSELF
-from tests.support.synthetic_study import RATIO, SyntheticTrial, final, replicated, rows_of
+from tests.support.synthetic_study import FOLDS, RATIO, SyntheticTrial, final, replicated, rows_of
 
 
 def ranked(
@@ -133,6 +133,10 @@ def test_the_answer_says_what_peeking_would_have_said_and_what_the_data_allow() 
         (((-0.001, 0.002), (-0.004, 0.001)), "less than a point either way is compatible"),
         (((-0.01, 0.06), (-0.02, 0.01)), "differences from about -2 to +6 points are compatible"),
         (
+            ((-1, 1), (-1, 1)),
+            "for any loss; nothing can be said yet: too few replicates are finished.",
+        ),
+        (
             ((0.01, 0.06), (-0.02, 0.02)),
             "differ from zero for a (+3.5 [1.0,\u00a06.0]); for the other",
         ),
@@ -182,6 +186,25 @@ def test_a_difference_of_the_setups_is_shown_by_the_intervals_of_all_losses_toge
                 assert joint[0] <= low <= high <= joint[1]
     for name in ("default_vs_validation", "steps"):
         assert BY_ITSELF in make_table(name, Study(rows_of(replicated()))).notes
+
+
+def test_where_nothing_is_known_no_interval_is_wider_than_shares_can_be() -> None:
+    """Each loss has another replicate under default than under validation, and one has two."""
+    made = [
+        one
+        for one in replicated()
+        if one.protocol != FOLDS and (one.replicate == 1) == (one.protocol == "default")
+    ]
+    study = Study(rows_of([one for one in made if one.loss != "triplet" or one.replicate != 3]))
+    for name in ("ranking", "significance", "over_datasets", "default_vs_validation", "retrieval"):
+        for number in make_table(name, study).measurements():
+            if number.low is not None and name != "ranking":
+                assert -1 <= number.low <= number.value <= number.high <= 1
+    lines = make_table("significance", study).rows
+    known = {(row["setup"], row["loss"], row["other"]): row["ahead"] for row in lines}
+    unknown = [row for row in lines if row["difference"].interval == (-1, 1)]
+    assert unknown
+    assert all(row["ahead"] is None and row["equivalent"] is None for row in unknown), known
 
 
 def test_a_winner_whose_search_failed_is_known_by_its_own_final_trials() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.mixed import BORROWED
+from analysis.statistics.mixed import replicate_df
 from analysis.statistics.quantiles import range_quantile
 from analysis.statistics.sample import Floats, Sample
 
@@ -70,7 +70,8 @@ def smallest_difference(
     All pairs of its losses are compared. None with one replicate or one loss: such a study does not
     see what its numbers vary by.
     """
-    from scipy.stats import t
+    from scipy.optimize import brentq
+    from scipy.stats import nct
 
     if replicates < 2 or losses < 2:
         return None
@@ -78,9 +79,10 @@ def smallest_difference(
     over_classes = 2 * components.loss_in_class**2 / classes
     both = 2 * components.residual**2 / (replicates * classes)
     variance = over_replicates + over_classes + both
-    own = replicates - 1
-    df = float(min(own + BORROWED, own * (losses - 1)))
-    parts = ((over_replicates + both) ** 2 / df, (over_classes + both) ** 2 / max(1, classes - 1))
-    df = max(own, variance**2 / sum(parts))
-    reach = float(range_quantile(losses, np.asarray(df))) / np.sqrt(2) + t.ppf(POWER, df)
+    own, rest = replicates - 1, (losses - 2) * (replicates - 1)
+    free, class_df = replicate_df(own, rest, losses - 1), max(1, classes - 1)
+    parts = ((over_replicates + both) ** 2 / free, (over_classes + both) ** 2 / class_df)
+    df = max(min(free, class_df), variance**2 / sum(parts))
+    quantile = float(range_quantile(losses, np.asarray(df))) / np.sqrt(2)
+    reach = brentq(lambda gap: nct.sf(quantile, df, gap) - POWER, 0, 2 * quantile + 10)
     return float(reach * np.sqrt(variance))

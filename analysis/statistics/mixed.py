@@ -214,10 +214,22 @@ def _estimate(sample: Sample, pool: _Pool) -> Estimate:
     total = weight + own_df
     total = np.where(total > 0, total, 1)
     variance = (weight * pool.variance / len(sample.replicates) + own_df * own) / total
-    share = (weight / pool.contrasts + own_df) / total
-    exact = 1 / (share**2 / max(own_df, 1) + (1 - share) ** 2 / np.maximum(rest, 1e-9))
-    df = np.minimum(weight + own_df, exact) if own_df else weight
+    df = replicate_df(own_df, rest, pool.contrasts)
     return _combined(sample.mean(), _class_variance(sample), (variance, df), residual)
+
+
+def replicate_df(own: int, rest: Floats | float, contrasts: int) -> Floats:
+    """Return the degrees of freedom of a variance over replicates that is drawn towards a pool.
+
+    own, rest: those of the variance itself, and of the others in the pool. contrasts: of how many
+    the pool is the mean; one of them is the variance itself.
+    """
+    weight = np.minimum(BORROWED, rest)
+    if not own:
+        return np.asarray(weight)
+    share = (weight / contrasts + own) / (weight + own)
+    exact = 1 / (share**2 / own + (1 - share) ** 2 / np.maximum(rest, 1e-9))
+    return np.asarray(np.minimum(weight + own, exact))
 
 
 def _class_variance(sample: Sample) -> tuple[Floats, float]:

@@ -40,13 +40,17 @@ def moments(samples: Sequence[Sample]) -> Components:
     means = np.stack([one.means for one in samples])  # losses x replicates x classes
     _, replicates, classes = means.shape
     by_class, by_replicate = means.mean(axis=1), np.stack([one.by_replicate() for one in samples])
-    rest = means - by_class[:, None] - means.mean(axis=2, keepdims=True)
-    rest = rest + means.mean(axis=(1, 2), keepdims=True)
-    residual = float((rest**2).sum(axis=(1, 2)).mean() / (replicates - 1) / (classes - 1))
+    # A class's residual is that of a mean over its queries: small classes have a larger one.
+    sizes = samples[0].weights * classes
+    rest = means - by_class[:, None] - by_replicate[:, :, None]
+    rest = rest + by_replicate.mean(axis=1)[:, None, None]
+    squares = (sizes * rest**2).sum(axis=(1, 2)).mean()
+    residual = float(squares / (replicates - 1) / (classes - 1))
     over_classes, over_replicates = np.cov(by_class), np.cov(by_replicate)
     easy, lucky = _shared(over_classes), max(0.0, _shared(over_replicates))
     own = np.diag(over_replicates) - lucky - residual / classes
-    in_class = float(np.diag(over_classes).mean()) - easy - residual / replicates
+    in_class = float(np.diag(over_classes).mean()) - easy
+    in_class -= residual * float(np.mean(1 / sizes)) / replicates
     return Components(
         tuple(float(each) for each in np.sqrt(np.maximum(own, 0))),
         shared=float(np.sqrt(lucky)),

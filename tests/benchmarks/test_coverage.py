@@ -71,8 +71,12 @@ def test_more_replicates_give_more_power(coverage: ModuleType) -> None:
     assert 0.05 < powers[0] < powers[1] - 0.2
 
 
-def test_components_are_found_again_in_what_was_drawn_with_them(coverage: ModuleType) -> None:
-    own = Components((0.02, 0.04), shared=0.03)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_components_are_found_again_in_what_was_drawn_with_them(
+    coverage: ModuleType, uneven: bool
+) -> None:
+    sizes = np.exp(uneven * np.random.default_rng(1).normal(size=100))
+    own = Components((0.02, 0.04), shared=0.03, weights=tuple(sizes / sizes.sum()))
     made = coverage.draw(own, 2, 200, studies=40, rng=np.random.default_rng(0))
     found = [
         moments([type(one)(one.means[study], one.counts, one.replicates) for one in made.values()])

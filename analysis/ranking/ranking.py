@@ -31,6 +31,7 @@ from analysis.statistics import (
     ahead_of,
     all_intervals,
     differences,
+    in_order,
     letters,
     rank_intervals,
 )
@@ -153,13 +154,14 @@ def _ranking(
         }
         for setup in (VALIDATION, BASELINE)
     }
-    losses = dict(sorted(honest[VALIDATION].items(), key=lambda item: -float(item[1].mean())))
+    losses = honest[VALIDATION]
     ahead = ahead_of(all_intervals(losses))
+    order = in_order({loss: float(one.mean()) for loss, one in losses.items()}, ahead)
     return Ranking(
         comparison.dataset,
         comparison.backbone,
         comparison.embedding_size,
-        rows=_ranked(_rows([str(loss) for loss in finals["loss"].unique()], sampled), ahead),
+        rows=_ranked(_rows([str(loss) for loss in finals["loss"].unique()], sampled), order, ahead),
         baselines={one.reading.loss: one.numbers for one in own if one.reading.setup == BASELINE},
         notes=notes(finals, unit=unit),
         ahead=ahead + _against_baselines(losses, honest[BASELINE], fixed),
@@ -230,13 +232,12 @@ def _numbers(one: Sampled | None) -> dict[str, Measurement]:
     return one.numbers if one else {}
 
 
-def _ranked(rows: list[RankingRow], ahead: list[tuple[str, str]]) -> list[RankingRow]:
-    """Sort best first by the validation setup; a loss without it comes last and has no rank."""
-    honest = sorted(
-        (row for row in rows if row.validation),
-        key=lambda row: -row.validation["recall_at_1"].value,
-    )
-    names = [row.loss for row in honest]
+def _ranked(
+    rows: list[RankingRow], names: list[str], ahead: list[tuple[str, str]]
+) -> list[RankingRow]:
+    """Sort as the names are; a loss without the validation setup comes last and has no rank."""
+    by_name = {row.loss: row for row in rows if row.validation}
+    honest = [by_name[name] for name in names]
     spans, groups = rank_intervals(names, ahead), letters(names, ahead)
     ranked = [
         replace(row, rank=rank, rank_interval=spans[row.loss], groups=groups[row.loss])

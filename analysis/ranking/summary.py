@@ -46,6 +46,11 @@ def _highest(ranking: Ranking, honest: list[RankingRow]) -> str:
     above = [loss for loss in others if (loss, best) in ranking.ahead]
     near = [loss for loss in others if loss not in behind + above]
     first = f"{how}, {best} has the highest Recall@1 ({score})"
+    if higher := [r.loss for r in honest if r.validation["recall_at_1"].value > number.value]:
+        first = (
+            f"{how}, {best} ranks first with a Recall@1 of {score}; that of {listed(higher)} is "
+        )
+        first += "higher over its own replicates, but not in those that both have"
     if above:  # replicates are missing
         first += f", but in the replicates that both have {listed(above)} is ahead of it"
     if behind == others:

@@ -106,6 +106,15 @@ def test_the_answer_says_when_no_loss_is_shown_to_be_behind() -> None:
     assert said[1] == "No loss is shown to beat raw pixels (30.0 %, untrained)."
 
 
+def test_a_first_loss_without_the_highest_number_is_not_said_to_have_it() -> None:
+    made = ranked("a", "b", ahead=[("a", "b")])
+    number = replace(made.rows[1].validation["recall_at_1"], value=0.6)
+    rows = [made.rows[0], replace(made.rows[1], validation={"recall_at_1": number})]
+    said = summarise(replace(made, rows=rows))[0]
+    assert "a ranks first with a Recall@1 of 50.0" in said
+    assert "highest" not in said
+
+
 def test_a_lone_loss_is_ahead_of_nothing() -> None:
     assert summarise(ranked("a", ahead=[]))[0].endswith(
         f"a, the only loss here, has a Recall@1 of {SPAN}."

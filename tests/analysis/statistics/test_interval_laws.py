@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics import Sample, estimates, pairs
+from analysis.statistics import (
+    Sample,
+    ahead_of,
+    all_intervals,
+    estimates,
+    in_order,
+    pairs,
+    rank_intervals,
+)
 from analysis.statistics.mixed import BORROWED
 from tests.support.samples import losses
 
@@ -98,3 +106,37 @@ def test_a_pair_that_must_borrow_its_spread_has_no_less_than_the_others_have(
         for pair, gap in pairs(made).items():
             if len(gaps[pair]) == 1:
                 assert gap.variance >= lent - 1e-12
+
+
+@given(made_losses, st.floats(0, 3))
+def test_a_rank_lies_in_its_own_interval_also_where_replicates_are_missing(
+    made: dict[str, Sample], apart: float
+) -> None:
+    moved = {
+        loss: Sample(one.means + apart * i, one.counts, one.replicates)
+        for i, (loss, one) in enumerate(made.items())
+    }
+    ahead = ahead_of(all_intervals(moved))
+    spans = rank_intervals(moved, ahead)
+    order = in_order({loss: float(one.mean()) for loss, one in moved.items()}, ahead)
+    for rank, loss in enumerate(order, start=1):
+        assert spans[loss][0] <= rank <= spans[loss][1]
+
+
+def test_who_is_ahead_in_all_shared_replicates_ranks_first() -> None:
+    """The first loss has the higher mean, because of a replicate that the second one lacks."""
+    rng = np.random.default_rng(0)
+    scores = {"first": [0.5, 0.5, 0.95], "second": [0.6, 0.6]}
+    made = {
+        loss: Sample(
+            np.array(mine)[:, None] + 0.001 * rng.normal(size=(len(mine), 40)),
+            np.ones(40),
+            tuple(range(1, len(mine) + 1)),
+        )
+        for loss, mine in scores.items()
+    }
+    values = {loss: float(one.mean()) for loss, one in made.items()}
+    assert values["first"] > values["second"]
+    ahead = ahead_of(all_intervals(made))
+    assert in_order(values, ahead) == ["second", "first"]
+    assert rank_intervals(made, ahead) == {"first": (2, 2), "second": (1, 1)}

@@ -35,6 +35,7 @@ from analysis.statistics import (
     letters,
     rank_intervals,
 )
+from trainables.contract import PIXELS, UNTRAINED
 
 METRICS = ("recall_at_1", "map_at_r")
 
@@ -173,7 +174,11 @@ def _ranking(
 def _scored_once(untrained: pd.DataFrame) -> set[str]:
     """Return the baselines that a study scores once, since no seed changes them."""
     counts = untrained.groupby(["backbone", "loss"]).size()
-    return {baseline_name(str(name), str(loss)) for name, loss in counts[counts == 1].index}
+    return {
+        baseline_name(str(name), str(loss))
+        for name, loss in counts[counts == 1].index
+        if name == PIXELS or loss != UNTRAINED  # a random network of which one trial has started
+    }
 
 
 def _against_baselines(

@@ -47,6 +47,7 @@ def study(**changes: Any) -> StudyConfig:
         "epochs": 24,
         "steps_per_epoch": 12,
         "lr_step": 16,
+        "finalist_splits": 0,  # a race of finalists is no part of the search
     }
     return make(quickstart() | values | changes)
 

@@ -144,9 +144,13 @@ def at_equal_epochs(name: str, trials: int, options: argparse.Namespace) -> tupl
 
 
 def epochs_to(target: float, found: Regrets) -> float:
-    """Return after how many epochs the mean regret is at most `target`; infinite if it never is."""
-    reached = found.mean(0) <= target + 1e-12
-    return float(reached.argmax() + 1) if reached.any() else np.inf
+    """Return after how many epochs the mean regret is at most `target` and stays there; infinite if
+    it ends above.
+    """
+    (late,) = np.nonzero(found.mean(0) > target + 1e-12)
+    if not len(late):
+        return 1.0
+    return np.inf if late[-1] == found.shape[1] - 1 else float(late[-1] + 2)
 
 
 def strict_ratio(slow: Regrets, other: Regrets) -> float:

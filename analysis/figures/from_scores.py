@@ -68,10 +68,11 @@ def _critical_difference(scores: pd.DataFrame) -> Captioned:
         mine[mine["metric"] == METRICS[0]].groupby("setup"), key=lambda pair: SETUPS[str(pair[0])]
     ):
         cells = matches(part).T
-        ranks = mean_ranks(cells)
+        found = friedman(blocks_of(cells))
+        ranks = found.mean_ranks if found else mean_ranks(cells)
         if len(ranks) < 3:
             continue
-        found = friedman(blocks_of(cells))
+        over = f"{found.blocks} datasets" if found else f"{len(cells[ranks.index].dropna())} cells"
         tested = f"Friedman: p = {found.p_value:.2g}. {BARS}" if found else without_test(cells)
         star = setup == "default"
         drawing = critical_difference(
@@ -79,7 +80,7 @@ def _critical_difference(scores: pd.DataFrame) -> Captioned:
             found.critical_difference if found else None,
             groups=found.cliques() if found else [],
             caveat=f"{str(setup).capitalize()} setup{'*' * star}, mean ranks by Recall@1 over "
-            f"{len(cells[ranks.index].dropna())} cells. {tested} {CAVEAT}{STAR_NOTE * star}",
+            f"{over}. {tested} {CAVEAT}{STAR_NOTE * star}",
             setup=str(setup),
         )
         yield drawing, ""

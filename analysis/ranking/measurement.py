@@ -40,6 +40,21 @@ class Measurement:
         return self.low, self.high
 
 
+def share_ends(ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of an interval of a share, which no share lies beyond."""
+    return max(0.0, ends[0]), min(1.0, ends[1])
+
+
+def difference_ends(ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of an interval of a difference of shares, which none lies beyond."""
+    return max(-1.0, ends[0]), min(1.0, ends[1])
+
+
+def says_nothing(ends: tuple[float, float]) -> bool:
+    """Return whether the interval holds every difference that two shares can have."""
+    return ends[0] <= -1 and ends[1] >= 1
+
+
 def metric_label(name: str) -> str:
     """Return recall_at_1 as Recall@1, map_at_r as MAP@R, pooled_recall_at_1 as pooled Recall@1."""
     for prefix in ("pooled_", "matched_"):

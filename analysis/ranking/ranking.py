@@ -23,7 +23,7 @@ from analysis.ranking.readings import (
     split_queries,
     unit_of,
 )
-from analysis.ranking.samples import Sampled, minus, sample
+from analysis.ranking.samples import Sampled, minus, sample, together
 from analysis.ranking.steps import RankingStep, steps
 from analysis.record.frames import StudyRows
 from analysis.statistics import (
@@ -31,9 +31,11 @@ from analysis.statistics import (
     ahead_of,
     all_intervals,
     differences,
+    in_order,
     letters,
     rank_intervals,
 )
+from trainables.contract import PIXELS, UNTRAINED
 
 METRICS = ("recall_at_1", "map_at_r")
 
@@ -61,6 +63,8 @@ class RankingRow:
     beside: list[Beside] = field(default_factory=list)
     groups: str = ""  # losses that share a letter: no difference is shown
     steps: list[RankingStep] = field(default_factory=list)
+    # Of the difference in Recall@1; the intervals of all losses of the ranking hold together.
+    difference_together: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -151,13 +155,14 @@ def _ranking(
         }
         for setup in (VALIDATION, BASELINE)
     }
-    losses = dict(sorted(honest[VALIDATION].items(), key=lambda item: -float(item[1].mean())))
+    losses = honest[VALIDATION]
     ahead = ahead_of(all_intervals(losses))
+    order = in_order({loss: float(one.mean()) for loss, one in losses.items()}, ahead)
     return Ranking(
         comparison.dataset,
         comparison.backbone,
         comparison.embedding_size,
-        rows=_ranked(_rows([str(loss) for loss in finals["loss"].unique()], sampled), ahead),
+        rows=_ranked(_rows([str(loss) for loss in finals["loss"].unique()], sampled), order, ahead),
         baselines={one.reading.loss: one.numbers for one in own if one.reading.setup == BASELINE},
         notes=notes(finals, unit=unit),
         ahead=ahead + _against_baselines(losses, honest[BASELINE], fixed),
@@ -169,7 +174,11 @@ def _ranking(
 def _scored_once(untrained: pd.DataFrame) -> set[str]:
     """Return the baselines that a study scores once, since no seed changes them."""
     counts = untrained.groupby(["backbone", "loss"]).size()
-    return {baseline_name(str(name), str(loss)) for name, loss in counts[counts == 1].index}
+    return {
+        baseline_name(str(name), str(loss))
+        for name, loss in counts[counts == 1].index
+        if name == PIXELS or loss != UNTRAINED  # a random network of which one trial has started
+    }
 
 
 def _against_baselines(
@@ -195,7 +204,8 @@ def _against_baselines(
 def _rows(losses: Sequence[str], sampled: Sequence[Sampled]) -> list[RankingRow]:
     """Return a row per loss without its rank; differences are paired within each loss."""
     own = {(one.reading.loss, one.reading.setup): one for one in sampled if not one.reading.what}
-    gaps = minus({loss: (own.get((loss, VALIDATION)), own.get((loss, DEFAULT))) for loss in losses})
+    setups = {loss: (own.get((loss, VALIDATION)), own.get((loss, DEFAULT))) for loss in losses}
+    gaps, joint = minus(setups), together(setups, "recall_at_1")
     each = steps(sampled)
     beside: dict[str, list[Beside]] = {loss: [] for loss in losses}
     for setup, what in dict.fromkeys(
@@ -217,6 +227,7 @@ def _rows(losses: Sequence[str], sampled: Sequence[Sampled]) -> list[RankingRow]
             gaps[loss],
             beside=sorted(beside[loss], key=lambda one: one.setup),
             steps=each.get(loss, []),
+            difference_together=joint.get(loss),
         )
         for loss in losses
     ]
@@ -226,13 +237,12 @@ def _numbers(one: Sampled | None) -> dict[str, Measurement]:
     return one.numbers if one else {}
 
 
-def _ranked(rows: list[RankingRow], ahead: list[tuple[str, str]]) -> list[RankingRow]:
-    """Sort best first by the validation setup; a loss without it comes last and has no rank."""
-    honest = sorted(
-        (row for row in rows if row.validation),
-        key=lambda row: -row.validation["recall_at_1"].value,
-    )
-    names = [row.loss for row in honest]
+def _ranked(
+    rows: list[RankingRow], names: list[str], ahead: list[tuple[str, str]]
+) -> list[RankingRow]:
+    """Sort as the names are; a loss without the validation setup comes last and has no rank."""
+    by_name = {row.loss: row for row in rows if row.validation}
+    honest = [by_name[name] for name in names]
     spans, groups = rank_intervals(names, ahead), letters(names, ahead)
     ranked = [
         replace(row, rank=rank, rank_interval=spans[row.loss], groups=groups[row.loss])

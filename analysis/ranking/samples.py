@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.ranking.measurement import Measurement
+from analysis.ranking.measurement import Measurement, difference_ends, share_ends
 from analysis.ranking.readings import BASELINE, Parts, Reading
-from analysis.statistics import Estimate, Sample, differences, estimates
+from analysis.statistics import LEVEL, Estimate, Sample, differences, estimates
 from trainables.contract import PEEKING
 
 
@@ -51,7 +51,7 @@ def sample(found: Sequence[Reading], parts: Parts, metrics: Sequence[str]) -> li
 def _number(one: Sampled, estimate: Estimate, metric: str) -> Measurement:
     return Measurement(
         float(estimate.value),
-        *estimate.interval(),
+        *share_ends(estimate.interval()),
         rule=one.reading.rule,
         replicates=len(one.samples[metric].replicates),
         setting=one.reading.setting,
@@ -70,18 +70,38 @@ def minus(
     found: dict[str, dict[str, Measurement]] = {loss: {} for loss in pairs}
     metrics = dict.fromkeys(metric for one, _ in there.values() for metric in one.samples)
     for metric in metrics:
-        both = {
-            loss: (one.samples[metric], other.samples[metric])
-            for loss, (one, other) in there.items()
-            if metric in one.samples and metric in other.samples
-        }
-        for loss, estimate in differences(both).items():
+        for loss, estimate in _differences(there, metric).items():
             found[loss][metric] = difference(estimate, *there[loss], metric)
     return found
 
 
+def together(
+    pairs: Mapping[str, tuple[Sampled | None, Sampled | None]], metric: str
+) -> dict[str, tuple[float, float]]:
+    """Return by loss the interval of the first reading minus the second; those of all losses hold
+    together (Bonferroni). A loss that lacks either reading has none.
+    """
+    there = {loss: (one, other) for loss, (one, other) in pairs.items() if one and other}
+    found = _differences(there, metric)
+    level = 1 - (1 - LEVEL) / max(1, len(found))
+    return {loss: difference_ends(estimate.interval(level)) for loss, estimate in found.items()}
+
+
+def _differences(pairs: Mapping[str, tuple[Sampled, Sampled]], metric: str) -> dict[str, Estimate]:
+    both = {
+        loss: (one.samples[metric], other.samples[metric])
+        for loss, (one, other) in pairs.items()
+        if metric in one.samples and metric in other.samples
+    }
+    return differences(both)
+
+
 def difference(estimate: Estimate, one: Sampled, other: Sampled, metric: str) -> Measurement:
-    """Return the measurement of an estimated difference of two readings."""
+    """Return the measurement of an estimated difference of two readings, with the number of
+    replicates that both have.
+    """
     number, less = one.numbers[metric], other.numbers[metric]
     rule = PEEKING if number.peeks or less.peeks else number.rule
-    return Measurement(float(estimate.value), *estimate.interval(), rule)
+    shared = {*one.samples[metric].replicates} & {*other.samples[metric].replicates}
+    ends = difference_ends(estimate.interval())
+    return Measurement(float(estimate.value), *ends, rule, len(shared))

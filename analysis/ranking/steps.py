@@ -76,7 +76,7 @@ def steps(sampled: Iterable[Sampled]) -> dict[str, list[RankingStep]]:
     for one in sampled:
         if one.numbers and one.reading.setting and CONCATENATED not in one.reading.what:
             condition = condition_of(one.reading.setup, next(iter(one.numbers.values())))
-            by_loss.setdefault(one.reading.loss, {})[condition] = one
+            by_loss.setdefault(one.reading.loss, {}).setdefault(condition, one)
     measured = [found.keys() for found in by_loss.values()]
     every: dict[str, list[RankingStep]] = {loss: [] for loss in by_loss}
     for name, possible in PAIRS.items():

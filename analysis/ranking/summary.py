@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from analysis.ranking.measurement import Measurement
+from analysis.ranking.measurement import Measurement, says_nothing
 from analysis.ranking.notes import listed
 from analysis.ranking.ranking import Ranking, RankingRow
 from analysis.ranking.readings import PUBLISHED
+from analysis.statistics import leaves_out_zero
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -44,6 +46,11 @@ def _highest(ranking: Ranking, honest: list[RankingRow]) -> str:
     above = [loss for loss in others if (loss, best) in ranking.ahead]
     near = [loss for loss in others if loss not in behind + above]
     first = f"{how}, {best} has the highest Recall@1 ({score})"
+    if higher := [r.loss for r in honest if r.validation["recall_at_1"].value > number.value]:
+        first = (
+            f"{how}, {best} ranks first with a Recall@1 of {score}; that of {listed(higher)} is "
+        )
+        first += "higher over its own replicates, but not in those that both have"
     if above:  # replicates are missing
         first += f", but in the replicates that both have {listed(above)} is ahead of it"
     if behind == others:
@@ -106,7 +113,11 @@ def _against_baselines(ranking: Ranking, honest: list[RankingRow]) -> list[str]:
 def _by_default(ranking: Ranking) -> list[str]:
     """Say what the literature's habit, choosing on the test classes, would have printed."""
     rows = [row for row in ranking.rows if row.default]
-    gaps = {row.loss: row.difference["recall_at_1"] for row in rows if row.difference}
+    gaps = {
+        row.loss: replace(row.difference["recall_at_1"], low=ends[0], high=ends[1])
+        for row in rows
+        if (ends := row.difference_together)
+    }
     if len(rows) < 2 or not gaps:
         return []
     top = max(rows, key=lambda row: row.default["recall_at_1"].value)
@@ -118,10 +129,13 @@ def _by_default(ranking: Ranking) -> list[str]:
 
 
 def _between_setups(gaps: dict[str, Measurement]) -> str:
-    """Say for which losses the setups differ, and how much the data allow for the others."""
-    moved = {loss: gap for loss, gap in gaps.items() if gap.interval[0] > 0 or gap.interval[1] < 0}
+    """Say for which losses the setups differ, and how much the data allow for the others.
+
+    gaps: with intervals that hold for all losses together.
+    """
+    moved = {loss: gap for loss, gap in gaps.items() if leaves_out_zero(gap.interval)}
     open_ = [gap.interval for loss, gap in gaps.items() if loss not in moved]
-    allowed = f"{_allowed(open_)} compatible with these data" if open_ else ""
+    allowed = _allowed(open_) if open_ else ""
     if not moved:
         return f"No difference between the setups is shown for any loss; {allowed}."
     each = [f"{loss} ({100 * gap.value:+.1f} {_span(gap)})" for loss, gap in moved.items()]
@@ -130,15 +144,18 @@ def _between_setups(gaps: dict[str, Measurement]) -> str:
 
 
 def _allowed(intervals: Sequence[tuple[float, float]]) -> str:
-    """Return which differences the intervals contain, in whole points, as the start of a clause."""
+    """Return as a clause which differences the intervals contain, in whole points."""
+    if any(says_nothing(ends) for ends in intervals):
+        return "nothing can be said yet: too few replicates are finished"
     low = round(100 * min(low for low, _ in intervals))
     high = round(100 * max(high for _, high in intervals))
     if max(-low, high) < 1:
-        return "less than a point either way is"
+        return "less than a point either way is compatible with these data"
     if abs(-low - high) <= 1:
         most = max(-low, high)
-        return f"up to about {most} point{'s' * (most != 1)} either way is"
-    return f"differences from about {low:+d} to {high:+d} points are"
+        points = f"{most} point{'s' * (most != 1)}"
+        return f"up to about {points} either way is compatible with these data"
+    return f"differences from about {low:+d} to {high:+d} points are compatible with these data"
 
 
 def _span(number: Measurement) -> str:

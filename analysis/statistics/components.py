@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.mixed import BORROWED
+from analysis.statistics.mixed import replicate_df
 from analysis.statistics.quantiles import range_quantile
 from analysis.statistics.sample import Floats, Sample
 
@@ -40,13 +40,17 @@ def moments(samples: Sequence[Sample]) -> Components:
     means = np.stack([one.means for one in samples])  # losses x replicates x classes
     _, replicates, classes = means.shape
     by_class, by_replicate = means.mean(axis=1), np.stack([one.by_replicate() for one in samples])
-    rest = means - by_class[:, None] - means.mean(axis=2, keepdims=True)
-    rest = rest + means.mean(axis=(1, 2), keepdims=True)
-    residual = float((rest**2).sum(axis=(1, 2)).mean() / (replicates - 1) / (classes - 1))
+    # A class's residual is that of a mean over its queries: small classes have a larger one.
+    sizes = samples[0].weights * classes
+    rest = means - by_class[:, None] - by_replicate[:, :, None]
+    rest = rest + by_replicate.mean(axis=1)[:, None, None]
+    squares = (sizes * rest**2).sum(axis=(1, 2)).mean()
+    residual = float(squares / (replicates - 1) / (classes - 1))
     over_classes, over_replicates = np.cov(by_class), np.cov(by_replicate)
     easy, lucky = _shared(over_classes), max(0.0, _shared(over_replicates))
     own = np.diag(over_replicates) - lucky - residual / classes
-    in_class = float(np.diag(over_classes).mean()) - easy - residual / replicates
+    in_class = float(np.diag(over_classes).mean()) - easy
+    in_class -= residual * float(np.mean(1 / sizes)) / replicates
     return Components(
         tuple(float(each) for each in np.sqrt(np.maximum(own, 0))),
         shared=float(np.sqrt(lucky)),
@@ -70,7 +74,8 @@ def smallest_difference(
     All pairs of its losses are compared. None with one replicate or one loss: such a study does not
     see what its numbers vary by.
     """
-    from scipy.stats import t
+    from scipy.optimize import brentq
+    from scipy.stats import nct
 
     if replicates < 2 or losses < 2:
         return None
@@ -78,9 +83,10 @@ def smallest_difference(
     over_classes = 2 * components.loss_in_class**2 / classes
     both = 2 * components.residual**2 / (replicates * classes)
     variance = over_replicates + over_classes + both
-    own = replicates - 1
-    df = float(min(own + BORROWED, own * (losses - 1)))
-    parts = ((over_replicates + both) ** 2 / df, (over_classes + both) ** 2 / max(1, classes - 1))
-    df = max(own, variance**2 / sum(parts))
-    reach = float(range_quantile(losses, np.asarray(df))) / np.sqrt(2) + t.ppf(POWER, df)
+    own, rest = replicates - 1, (losses - 2) * (replicates - 1)
+    free, class_df = replicate_df(own, rest, losses - 1), max(1, classes - 1)
+    parts = ((over_replicates + both) ** 2 / free, (over_classes + both) ** 2 / class_df)
+    df = max(min(free, class_df), variance**2 / sum(parts))
+    quantile = float(range_quantile(losses, np.asarray(df))) / np.sqrt(2)
+    reach = brentq(lambda gap: nct.sf(quantile, df, gap) - POWER, 0, 2 * quantile + 10)
     return float(reach * np.sqrt(variance))

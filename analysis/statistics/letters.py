@@ -36,6 +36,21 @@ def ahead_of(intervals: Mapping[tuple[str, str], tuple[float, float]]) -> list[t
     ]
 
 
+def in_order(values: Mapping[str, float], ahead: Ahead) -> list[str]:
+    """Return the names best first, and nobody before one who is shown to be ahead of it.
+
+    Where replicates are missing, the mean of one name over its own replicates may be higher
+    although another one is ahead in those that both have: then that counts.
+    """
+    left, found = sorted(values, key=lambda name: -values[name]), list[str]()
+    while left:
+        beaten = {behind for first, behind in ahead if first in left}
+        # Pairs of other replicates may contradict each other in a circle.
+        found.append(next((name for name in left if name not in beaten), left[0]))
+        left.remove(found[-1])
+    return found
+
+
 def rank_intervals(names: Iterable[str], ahead: Ahead) -> dict[str, tuple[int, int]]:
     """Return the ranks (1 is best) that each may hold: behind all that are surely ahead of it."""
     every = list(names)

@@ -122,7 +122,7 @@ def unpaired(one: Sample, other: Sample, pool: _Pool = NOTHING) -> Estimate:
     if not all(part[1] for part in parts):  # one of them does not know its own spread
         fewest = min(len(one.replicates), len(other.replicates))
         replicates = np.maximum(replicates, pool.variance / fewest)
-        df = np.maximum(pool.df, 1)
+        df = np.where(pool.df > 0, pool.df, 1)
     residual = sum((part[2] for part in parts), np.zeros(()))
     value = one.mean() - other.mean()
     return _combined(value, (classes, class_df), (replicates, df), residual)
@@ -181,18 +181,21 @@ def _pool_of_pairs(samples: Iterable[Sample]) -> _Pool:
     """Return what differences vary by over replicates: twice the mean square of loss x replicate,
     which is the mean over all pairs.
 
-    A pair counts by the replicates that both have, less one; where no pair has two, nothing is
-    known. Without missing replicates the degrees of freedom are (L - 1)(S - 1).
+    A pair counts by the replicates that both have, less one. Nothing is known where no pair has
+    two, nor where no pair has more than two and some pair has fewer, which would borrow all of its
+    spread from a single degree of freedom. Without missing replicates the degrees of freedom are
+    (L - 1)(S - 1).
     """
     every = list(samples)
     if all(len(one.replicates) < 2 for one in every):
         return NOTHING
-    gaps = [
-        one.minus(other).by_replicate()
+    both = [
+        (one, other, len(set(one.replicates) & set(other.replicates)))
         for one, other in combinations(every, 2)
-        if len(set(one.replicates) & set(other.replicates)) > 1
     ]
-    if not gaps:
+    shared = [count for _, _, count in both]
+    gaps = [one.minus(other).by_replicate() for one, other, count in both if count > 1]
+    if not gaps or (max(shared) == 2 and min(shared) < 2):
         return UNKNOWN
     each = np.array([gap.shape[-1] - 1 for gap in gaps], dtype=float)
     variance = np.average([_variance(gap) for gap in gaps], axis=0, weights=each)
@@ -208,12 +211,25 @@ def _estimate(sample: Sample, pool: _Pool) -> Estimate:
     own, own_df, residual = _replicate_parts(sample)
     rest = np.maximum(pool.df - own_df, 0)
     weight = np.minimum(BORROWED, rest)
-    total = np.maximum(weight + own_df, 1)
+    total = weight + own_df
+    total = np.where(total > 0, total, 1)
     variance = (weight * pool.variance / len(sample.replicates) + own_df * own) / total
-    share = (weight / pool.contrasts + own_df) / total
-    exact = 1 / (share**2 / max(own_df, 1) + (1 - share) ** 2 / np.maximum(rest, 1e-9))
-    df = np.minimum(weight + own_df, exact) if own_df else weight
+    df = replicate_df(own_df, rest, pool.contrasts)
     return _combined(sample.mean(), _class_variance(sample), (variance, df), residual)
+
+
+def replicate_df(own: int, rest: Floats | float, contrasts: int) -> Floats:
+    """Return the degrees of freedom of a variance over replicates that is drawn towards a pool.
+
+    own, rest: those of the variance itself, and of the others in the pool. contrasts: of how many
+    the pool is the mean; one of them is the variance itself.
+    """
+    weight = np.minimum(BORROWED, rest)
+    if not own:
+        return np.asarray(weight)
+    share = (weight / contrasts + own) / (weight + own)
+    exact = 1 / (share**2 / own + (1 - share) ** 2 / np.maximum(rest, 1e-9))
+    return np.asarray(np.minimum(weight + own, exact))
 
 
 def _class_variance(sample: Sample) -> tuple[Floats, float]:
@@ -259,14 +275,16 @@ def _combined(
 
 
 def _satterthwaite(total: Floats, parts: Iterable[tuple[Floats, Floats | float]]) -> Floats:
-    """Return the degrees of freedom of a sum of variances, at least those of its weakest part."""
+    """Return the degrees of freedom of a sum of variances, at least those of its weakest part, and
+    never below one: the quantiles begin there.
+    """
     spent, least = np.zeros(()), np.full((), np.inf)
     for part, df in parts:
-        spent = spent + part**2 / np.maximum(df, 1)
+        spent = spent + part**2 / np.where(np.asarray(df) > 0, df, 1)
         least = np.minimum(least, np.where(np.asarray(df) > 0, df, np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(spent > 0, total**2 / spent, np.inf)
-    return np.asarray(np.maximum(found, least))
+    return np.asarray(np.maximum(np.maximum(found, least), 1))
 
 
 def _variance(values: Floats) -> Floats:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
+from analysis.statistics.letters import letters
+
 ALPHA = 0.05
 MIN_BLOCKS = 12  # datasets; with fewer a rank test can hardly reject anything
 # Benavoli et al. 2016: a test on mean ranks depends on who else is in the pool.
 CAVEAT = "Mean ranks depend on which losses are compared; they say nothing about how far apart."
-BARS = "Bars join losses between which Wilcoxon tests with Holm's correction show no difference."
+BARS = (
+    "Bars join neighbours in mean rank between which Wilcoxon tests with Holm's correction show no "
+    "difference; pairs that are no neighbours are in the letters of the table mean_ranks."
+)
 
 
 @dataclass(frozen=True)
@@ -29,14 +35,16 @@ class Friedman:
 
     def cliques(self, alpha: float = ALPHA) -> list[list[str]]:
         """Return the largest runs of neighbours in mean rank without a pair that differs."""
-        return maximal_runs(
-            list(self.mean_ranks.index),
-            {
-                pair
-                for pair in combinations(self.mean_ranks.index, 2)
-                if self.pairs.loc[pair] < alpha
-            },
-        )
+        return maximal_runs(list(self.mean_ranks.index), set(self._apart(alpha)))
+
+    def letters(self, alpha: float = ALPHA) -> dict[str, str]:
+        """Return letters by loss; two losses share one exactly if no difference is shown."""
+        return letters(list(self.mean_ranks.index), self._apart(alpha))
+
+    def _apart(self, alpha: float) -> list[tuple[str, str]]:
+        """Return the pairs that differ, in the order of the mean ranks."""
+        pairs = combinations(self.mean_ranks.index, 2)
+        return [pair for pair in pairs if self.pairs.loc[pair] < alpha]
 
 
 def maximal_runs(names: list[str], apart: set[tuple[str, str]]) -> list[list[str]]:
@@ -83,9 +91,12 @@ def friedman(values: pd.DataFrame) -> Friedman | None:
 
 
 def mean_ranks(values: pd.DataFrame) -> pd.Series:
-    """Return the mean rank of every loss over the blocks that have all of them, best first."""
+    """Return the mean rank of every loss over the blocks that have all of them, best first.
+
+    It is empty with fewer than two such blocks: the ranks of one block are no means.
+    """
     ranks = complete(values).rank(axis=1, ascending=False)
-    return ranks.mean().sort_values(kind="stable")
+    return ranks.mean().dropna().sort_values(kind="stable")
 
 
 def blocks_of(cells: pd.DataFrame) -> pd.DataFrame:
@@ -94,7 +105,7 @@ def blocks_of(cells: pd.DataFrame) -> pd.DataFrame:
     Cells that share a dataset share its test classes: they are one block, not several. cells: a row
     per cell, named dataset/..., a column per loss.
     """
-    datasets = [str(name).partition("/")[0] for name in cells.index]
+    datasets = [_dataset(name) for name in cells.index]
     return (
         (-complete(cells).rank(axis=1, ascending=False))
         .groupby(pd.Series(datasets, cells.index))
@@ -102,9 +113,13 @@ def blocks_of(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _dataset(cell: Hashable) -> str:
+    return str(cell).partition("/")[0]
+
+
 def without_test(cells: pd.DataFrame) -> str:
     """Return why there is no rank test over these cells."""
-    blocks = len(blocks_of(cells))
+    blocks = len({_dataset(name) for name in cells.index})
     return (
         f"No rank test: {len(cells)} cells of {blocks} dataset{'s' * (blocks != 1)} are {blocks} "
         f"independent block{'s' * (blocks != 1)}, because cells of one dataset share its test "

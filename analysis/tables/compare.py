@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -137,7 +138,8 @@ def _apart(one: Sampled, other: Sampled, kind: str) -> dict[str, Measurement]:
             gap = unpaired(mine, yours)
         else:
             gap = unrelated(estimates({0: mine})[0], estimates({0: yours})[0])
-        found[metric] = difference(gap, one, other, metric)
+        # Replicates of the same number are not the same ones.
+        found[metric] = replace(difference(gap, one, other, metric), replicates=0)
     return found
 
 

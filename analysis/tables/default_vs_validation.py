@@ -25,6 +25,10 @@ NOTE = (
     "difference: validation minus default, {how}; it holds what peeking, tuning and fewer train "
     "classes are worth together."
 )
+BY_ITSELF = (
+    "The interval of a difference holds for that difference by itself: among many, some leave out "
+    "zero by chance."
+)
 
 
 def columns(metrics: Iterable[str]) -> list[Column]:
@@ -50,5 +54,5 @@ def default_vs_validation(found: Sequence[Ranking]) -> Table:
                     for name in METRICS
                 }
                 rows.append({**comparison_of(ranking), "loss": row.loss, **numbers})
-    notes = [NOTE.format(how="paired by test class and replicate")] if rows else []
+    notes = [NOTE.format(how="paired by test class and replicate"), BY_ITSELF] if rows else []
     return table("default_vs_validation", TITLE, columns(METRICS), rows, notes=notes)

@@ -23,22 +23,21 @@ def mean_ranks(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
         mine[mine["metric"] == metric].groupby("setup"), key=lambda pair: SETUPS[str(pair[0])]
     ):
         cells = matches(part).T
-        ranks = mean_ranks_of(cells)
+        result = friedman(blocks_of(cells))
+        ranks = result.mean_ranks if result else mean_ranks_of(cells)
         if len(ranks) < 3:
             continue
-        result = friedman(blocks_of(cells))
-        cliques = result.cliques() if result else []
+        letters = result.letters() if result else {}
         for loss, rank in ranks.items():
-            letters = [chr(ord("a") + i) for i, clique in enumerate(cliques) if loss in clique]
             rows.append(
                 {
                     "setup": str(setup),
                     "loss": str(loss),
                     "mean_rank": Measurement(float(rank), peeks=setup == "default"),
-                    "groups": "".join(letters),
+                    "groups": letters.get(str(loss), ""),
                 }
             )
-        notes.append(f"{setup}: {_over(cells, ranks)} {_test(result, cells)}")
+        notes.append(f"{setup}: {_over(cells, ranks, result)} {_test(result, cells)}")
     columns = [
         Column("setup", in_title=True),
         Column("loss"),
@@ -49,14 +48,16 @@ def mean_ranks(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     return table("mean_ranks", title, columns, rows, notes=[*notes, CAVEAT] if rows else [])
 
 
-def _over(cells: pd.DataFrame, ranks: pd.Series) -> str:
-    """Say which cells the mean is over, and which losses are left out."""
+def _over(cells: pd.DataFrame, ranks: pd.Series, result: Friedman | None) -> str:
+    """Say what the mean is over, the same as in the test, and which losses are left out."""
     shared = len(cells[ranks.index].dropna())
     over = (
         f"{shared} cells"
         if shared == len(cells)
         else f"the {shared} of {len(cells)} cells that have every loss"
     )
+    if result:
+        over = f"{result.blocks} datasets, which rank losses by their mean ranks in {over}"
     left_out = [str(loss) for loss in cells if loss not in ranks.index]
     without = f", without {', '.join(left_out)} (missing in too many cells)" if left_out else ""
     return f"mean over {over}{without}."

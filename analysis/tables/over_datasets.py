@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from analysis.ranking.measurement import Measurement
+from analysis.ranking.measurement import Measurement, difference_ends
 from analysis.ranking.pairs import SetupLosses, setup_losses
 from analysis.record.frames import StudyRows
 from analysis.statistics import (
@@ -76,7 +76,7 @@ def _lines(found: Sequence[SetupLosses], metric: str, rope: float) -> Iterator[d
         if len(gaps) < 2:
             continue
         mean = mean_of(gaps)
-        ends = mean.interval(among=len(every))
+        ends = difference_ends(mean.interval(among=len(every)))
         numbers = [each.losses[pair[0]].numbers[metric] for each in found if pair[0] in each.losses]
         yield {
             "protocol": found[0].protocol,

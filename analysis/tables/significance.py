@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.ranking.measurement import Measurement
+from analysis.ranking.measurement import Measurement, difference_ends, says_nothing
 from analysis.ranking.pairs import SetupLosses, setup_losses
 from analysis.record.frames import StudyRows
 from analysis.statistics import LEVEL, ROPE, Estimate, leaves_out_zero, pairs
@@ -46,7 +46,7 @@ def significance(rows: StudyRows, metric: str = "recall_at_1", *, rope: float = 
 def _lines(found: SetupLosses, metric: str, rope: float) -> Iterator[dict[str, Any]]:
     samples = {loss: one.samples[metric] for loss, one in found.losses.items()}
     for (one, other), gap in pairs(samples).items():
-        ends = gap.interval(among=len(samples))
+        ends = difference_ends(gap.interval(among=len(samples)))
         numbers = [found.losses[loss].numbers[metric] for loss in (one, other)]
         shared = set(samples[one].replicates) & set(samples[other].replicates)
         yield {
@@ -86,8 +86,10 @@ def chances_note(rope: float) -> str:
     )
 
 
-def chances(gap: Estimate, rope: float) -> dict[str, float]:
-    """Return the contents of chance_columns() for a difference."""
+def chances(gap: Estimate, rope: float) -> dict[str, float | None]:
+    """Return the contents of chance_columns() for a difference; none where nothing is known."""
+    if says_nothing(gap.interval()):
+        return {"ahead": None, "equivalent": None}
     return {"ahead": gap.above(), "equivalent": gap.above(-rope) - gap.above(rope)}
 
 

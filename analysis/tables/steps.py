@@ -8,6 +8,7 @@ from analysis.ranking.measurement import metric_label
 from analysis.ranking.ranking import Ranking
 from analysis.ranking.steps import NEEDS
 from analysis.statistics import LEVEL
+from analysis.tables.default_vs_validation import BY_ITSELF
 from analysis.tables.table import (
     COMPARISON_COLUMNS,
     Column,
@@ -72,6 +73,7 @@ def _notes(ranking: Ranking) -> list[str]:
     return [
         f"Difference with its {LEVEL:.0%} interval, paired by test class and replicate. Tuned: "
         "with the feedback of its own setup.",
+        BY_ITSELF,
         *(
             f"{name}{where}: no number, because that takes {needs}."
             for name, needs in NEEDS.items()

@@ -12,7 +12,7 @@ import pytest
 
 from analysis import read_study
 from analysis.ranking.pairs import components_of
-from analysis.statistics import Components, moments
+from analysis.statistics import Components, moments, pairs
 from tests.support import ROOT
 from tests.support.synthetic_study import everything, write_study
 
@@ -43,6 +43,24 @@ def test_intervals_hold_and_equal_losses_are_seldom_told_apart(
     assert found.error <= 0.1
 
 
+@pytest.mark.parametrize("most", [2, 3])
+def test_equal_losses_are_seldom_told_apart_where_replicates_are_missing(
+    coverage: ModuleType, most: int
+) -> None:
+    """Two losses have every replicate, eight have one. The error is 0.41 and 0.13 if the weight of
+    a pool with less than one degree of freedom is divided by one.
+    """
+    rng = np.random.default_rng(1)
+    made = coverage.draw(coverage.QUICKSTART, 10, most, studies=500, rng=rng)
+    some = {
+        loss: one if number < 2 else type(one)(one.means[:, :1], one.counts, one.replicates[:1])
+        for number, (loss, one) in enumerate(made.items())
+    }
+    gaps = pairs(some).values()
+    apart = np.stack([abs(gap.value) > gap.reach(among=10) for gap in gaps])
+    assert apart.any(axis=0).mean() <= 0.08
+
+
 def test_more_replicates_give_more_power(coverage: ModuleType) -> None:
     powers = [
         coverage.simulate(
@@ -53,8 +71,12 @@ def test_more_replicates_give_more_power(coverage: ModuleType) -> None:
     assert 0.05 < powers[0] < powers[1] - 0.2
 
 
-def test_components_are_found_again_in_what_was_drawn_with_them(coverage: ModuleType) -> None:
-    own = Components((0.02, 0.04), shared=0.03)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_components_are_found_again_in_what_was_drawn_with_them(
+    coverage: ModuleType, uneven: bool
+) -> None:
+    sizes = np.exp(uneven * np.random.default_rng(1).normal(size=100))
+    own = Components((0.02, 0.04), shared=0.03, weights=tuple(sizes / sizes.sum()))
     made = coverage.draw(own, 2, 200, studies=40, rng=np.random.default_rng(0))
     found = [
         moments([type(one)(one.means[study], one.counts, one.replicates) for one in made.values()])

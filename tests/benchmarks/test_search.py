@@ -68,13 +68,20 @@ def test_noise_is_the_same_for_a_setting_of_one_seed_and_differs_between_seeds(
     assert all(len(curve) == 24 for curve in curves.values())
 
 
-def test_the_strict_ratio_counts_until_random_search_first_has_its_last_regret(
+def test_the_strict_ratio_counts_until_random_search_stays_at_its_last_regret(
     search: ModuleType,
 ) -> None:
     slow = np.array([[5.0, 4, 2, 2, 2, 2]])  # it ends with 2, and has it after 3 epochs
     assert search.strict_ratio(slow, np.array([[2.0] * 6])) == 3
     assert search.strict_ratio(slow, slow) == 1
     assert search.strict_ratio(slow, np.array([[3.0] * 6])) == 0
+    assert search.strict_ratio(slow, np.array([[2.0, 5, 5, 5, 5, 5]])) == 0, "it does not stay"
+    assert search.strict_ratio(slow, np.array([[2.0, 5, 2, 2, 2, 2]])) == 1
+
+
+def test_no_race_of_finalists_counts_as_a_search(search: ModuleType) -> None:
+    plan = expand(search.study(losses=["margin"], search_trials=16))
+    assert not plan.races(plan.cells[0])
 
 
 def test_a_search_with_early_stopping_has_the_trials_that_are_expected_to_take_its_epochs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,3 +53,11 @@ def test_a_difference_turned_round_is_its_negative(one: Sampled, other: Sampled)
 
 def test_a_loss_that_lacks_either_reading_has_no_difference() -> None:
     assert minus({"x": (None, None)}) == {"x": {}}
+
+
+@given(sampled(), sampled())
+def test_a_difference_has_the_replicates_that_both_have(one: Sampled, other: Sampled) -> None:
+    own = other.samples["recall_at_1"]
+    less = replace(other, samples={"recall_at_1": Sample(own.means[1:], own.counts, (2, 3))})
+    found = [minus({"x": (one, each)})["x"]["recall_at_1"].replicates for each in (other, less)]
+    assert found == [3, 2]

@@ -2,12 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from analysis.ranking.measurement import Measurement
 from analysis.ranking.ranking import Ranking, RankingRow, rankings
+from analysis.ranking.readings import Reading
+from analysis.ranking.samples import Sampled, together
 from analysis.ranking.summary import summarise
-from tests.support.synthetic_study import RATIO, SyntheticTrial, final, rows_of
+from analysis.statistics import Sample, leaves_out_zero
+from analysis.tables.catalogue import Study, make_table
+from analysis.tables.default_vs_validation import BY_ITSELF
+from tests.support.synthetic_study import FOLDS, RATIO, SyntheticTrial, final, replicated, rows_of
 
 
 def ranked(
@@ -27,7 +33,9 @@ def ranked(
         peeked = side(default[loss], "best-on-test") if default else {}
         gap = side(0.0, "best-on-test") if default else {}
         honest = side(0.5, "selected-on-validation", "published" if loss in untuned else "tuned")
-        rows.append(RankingRow(loss, peeked, honest, gap, rank, (1, len(losses))))
+        ends = (-0.02, 0.02) if default else None
+        span = (1, len(losses))
+        rows.append(RankingRow(loss, peeked, honest, gap, rank, span, difference_together=ends))
     return Ranking(
         "sketches",
         "tiny",
@@ -98,6 +106,15 @@ def test_the_answer_says_when_no_loss_is_shown_to_be_behind() -> None:
     assert said[1] == "No loss is shown to beat raw pixels (30.0 %, untrained)."
 
 
+def test_a_first_loss_without_the_highest_number_is_not_said_to_have_it() -> None:
+    made = ranked("a", "b", ahead=[("a", "b")])
+    number = replace(made.rows[1].validation["recall_at_1"], value=0.6)
+    rows = [made.rows[0], replace(made.rows[1], validation={"recall_at_1": number})]
+    said = summarise(replace(made, rows=rows))[0]
+    assert "a ranks first with a Recall@1 of 50.0" in said
+    assert "highest" not in said
+
+
 def test_a_lone_loss_is_ahead_of_nothing() -> None:
     assert summarise(ranked("a", ahead=[]))[0].endswith(
         f"a, the only loss here, has a Recall@1 of {SPAN}."
@@ -125,6 +142,10 @@ def test_the_answer_says_what_peeking_would_have_said_and_what_the_data_allow() 
         (((-0.001, 0.002), (-0.004, 0.001)), "less than a point either way is compatible"),
         (((-0.01, 0.06), (-0.02, 0.01)), "differences from about -2 to +6 points are compatible"),
         (
+            ((-1, 1), (-1, 1)),
+            "for any loss; nothing can be said yet: too few replicates are finished.",
+        ),
+        (
             ((0.01, 0.06), (-0.02, 0.02)),
             "differ from zero for a (+3.5 [1.0,\u00a06.0]); for the other",
         ),
@@ -139,10 +160,60 @@ def test_differences_of_the_setups_are_those_of_the_intervals(
 ) -> None:
     made = ranked("a", "b", default={"a": 0.5, "b": 0.6}, ahead=[])
     rows = [
-        replace(row, difference={"recall_at_1": Measurement(sum(each) / 2, *each, "best-on-test")})
+        replace(
+            row,
+            difference={"recall_at_1": Measurement(sum(each) / 2, rule="best-on-test")},
+            difference_together=each,
+        )
         for row, each in zip(made.rows, ends, strict=True)
     ]
     assert said in summarise(replace(made, rows=rows))[-1]
+
+
+def test_of_many_losses_whose_setups_do_not_differ_hardly_ever_is_one_named() -> None:
+    """Ten losses, none of which differs: single intervals would name one in 3 of 10 studies."""
+    rng, named, studies = np.random.default_rng(0), 0, 150
+    for _ in range(studies):
+        both = {str(loss): (scattered(rng), scattered(rng)) for loss in range(10)}
+        named += any(leaves_out_zero(ends) for ends in together(both, "recall_at_1").values())
+    assert named / studies < 0.1
+
+
+def scattered(rng: np.random.Generator) -> Sampled:
+    """Return a reading whose replicates vary by 0.02, and whose classes vary by little."""
+    means = 0.5 + 0.02 * rng.normal(size=(3, 1)) + 0.01 * rng.normal(size=(3, 20))
+    reading = Reading("x", "", "", "", joined=False, setting="", runs=(), replicates=())
+    return Sampled(reading, {}, {"recall_at_1": Sample(means, np.ones(20), (1, 2, 3))})
+
+
+def test_a_difference_of_the_setups_is_shown_by_the_intervals_of_all_losses_together() -> None:
+    for ranking in rankings(rows_of(replicated())):
+        for row in ranking.rows:
+            if row.difference:
+                (low, high), joint = row.difference["recall_at_1"].interval, row.difference_together
+                assert joint
+                assert joint[0] <= low <= high <= joint[1]
+    for name in ("default_vs_validation", "steps"):
+        assert BY_ITSELF in make_table(name, Study(rows_of(replicated()))).notes
+
+
+def test_where_nothing_is_known_no_interval_is_wider_than_shares_can_be() -> None:
+    """Each loss has another replicate under default than under validation, and one has two."""
+    made = [
+        one
+        for one in replicated()
+        if one.protocol != FOLDS and (one.replicate == 1) == (one.protocol == "default")
+    ]
+    study = Study(rows_of([one for one in made if one.loss != "triplet" or one.replicate != 3]))
+    for name in ("ranking", "significance", "over_datasets", "default_vs_validation", "retrieval"):
+        for number in make_table(name, study).measurements():
+            if number.low is not None and name != "ranking":
+                assert -1 <= number.low <= number.value <= number.high <= 1
+    lines = make_table("significance", study).rows
+    known = {(row["setup"], row["loss"], row["other"]): row["ahead"] for row in lines}
+    unknown = [row for row in lines if row["difference"].interval == (-1, 1)]
+    assert unknown
+    assert all(row["ahead"] is None and row["equivalent"] is None for row in unknown), known
 
 
 def test_a_winner_whose_search_failed_is_known_by_its_own_final_trials() -> None:

@@ -7,11 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics import Sample, estimates, pairs
+from analysis.statistics import (
+    Sample,
+    ahead_of,
+    all_intervals,
+    estimates,
+    in_order,
+    pairs,
+    rank_intervals,
+)
 from analysis.statistics.mixed import BORROWED
 from tests.support.samples import losses
 
-made_losses = st.builds(
+
+def with_gaps(made: dict[str, Sample], seed: int) -> dict[str, Sample]:
+    """Return the losses without some of their replicates; each keeps one or more."""
+    rng, found = np.random.default_rng(seed), {}
+    for loss, one in made.items():
+        count = rng.integers(1, len(one.replicates) + 1)
+        rows = sorted(rng.permutation(len(one.replicates))[:count])
+        found[loss] = Sample(one.means[rows], one.counts, tuple(one.replicates[i] for i in rows))
+    return found
+
+
+whole_losses = st.builds(
     losses,
     st.integers(0, 10_000),
     count=st.integers(2, 6),
@@ -19,6 +38,7 @@ made_losses = st.builds(
     classes=st.integers(2, 15),
     uneven=st.booleans(),
 )
+made_losses = whole_losses | st.builds(with_gaps, whole_losses, st.integers(0, 10_000))
 
 
 @given(made_losses)
@@ -36,15 +56,12 @@ def test_a_constant_and_the_order_of_classes_and_replicates_change_no_interval(
 ) -> None:
     rng = np.random.default_rng(seed)
     first = next(iter(made.values()))
-    columns, rows = rng.permutation(len(first.counts)), rng.permutation(len(first.replicates))
-    moved = {
-        loss: Sample(
-            one.means[rows][:, columns] + constant,
-            one.counts[columns],
-            tuple(one.replicates[row] for row in rows),
-        )
-        for loss, one in made.items()
-    }
+    columns, moved = rng.permutation(len(first.counts)), {}
+    for loss, one in made.items():
+        rows = rng.permutation(len(one.replicates))
+        ids = tuple(one.replicates[row] for row in rows)
+        means = one.means[rows][:, columns] + constant
+        moved[loss] = Sample(means, one.counts[columns], ids)
     for pair, gap in pairs(moved).items():
         assert gap.interval() == pytest.approx(pairs(made)[pair].interval(), abs=1e-9)
     for loss, number in estimates(moved).items():
@@ -58,6 +75,8 @@ def test_no_variance_is_below_that_of_classes_or_the_share_of_its_own_replicates
 ) -> None:
     for (one, other), gap in pairs(made).items():
         own = made[one].minus(made[other])
+        if not own.replicates:
+            continue
         weights, by_class = own.weights, own.by_class()
         gaps = weights * (by_class - weights @ by_class)
         v_c = float((gaps**2).sum()) * len(weights) / (len(weights) - 1)
@@ -73,3 +92,51 @@ def test_no_variance_is_below_that_of_classes_or_the_share_of_its_own_replicates
 def test_intervals_for_all_pairs_are_wider_than_those_for_one(made: dict[str, Sample]) -> None:
     for gap in pairs(made).values():
         assert gap.reach(among=len(made)) >= gap.reach() * (1 - 1e-3)
+
+
+@given(made_losses)
+def test_a_pair_that_must_borrow_its_spread_has_no_less_than_the_others_have(
+    made: dict[str, Sample],
+) -> None:
+    gaps = {(a, b): made[a].minus(made[b]).by_replicate() for a, b in pairs(made)}
+    known = [gap for gap in gaps.values() if len(gap) > 1]
+    if known:
+        df = sum(len(gap) - 1 for gap in known)
+        lent = sum(((gap - gap.mean()) ** 2).sum() for gap in known) / df
+        for pair, gap in pairs(made).items():
+            if len(gaps[pair]) == 1:
+                assert gap.variance >= lent - 1e-12
+
+
+@given(made_losses, st.floats(0, 3))
+def test_a_rank_lies_in_its_own_interval_also_where_replicates_are_missing(
+    made: dict[str, Sample], apart: float
+) -> None:
+    moved = {
+        loss: Sample(one.means + apart * i, one.counts, one.replicates)
+        for i, (loss, one) in enumerate(made.items())
+    }
+    ahead = ahead_of(all_intervals(moved))
+    spans = rank_intervals(moved, ahead)
+    order = in_order({loss: float(one.mean()) for loss, one in moved.items()}, ahead)
+    for rank, loss in enumerate(order, start=1):
+        assert spans[loss][0] <= rank <= spans[loss][1]
+
+
+def test_who_is_ahead_in_all_shared_replicates_ranks_first() -> None:
+    """The first loss has the higher mean, because of a replicate that the second one lacks."""
+    rng = np.random.default_rng(0)
+    scores = {"first": [0.5, 0.5, 0.95], "second": [0.6, 0.6]}
+    made = {
+        loss: Sample(
+            np.array(mine)[:, None] + 0.001 * rng.normal(size=(len(mine), 40)),
+            np.ones(40),
+            tuple(range(1, len(mine) + 1)),
+        )
+        for loss, mine in scores.items()
+    }
+    values = {loss: float(one.mean()) for loss, one in made.items()}
+    assert values["first"] > values["second"]
+    ahead = ahead_of(all_intervals(made))
+    assert in_order(values, ahead) == ["second", "first"]
+    assert rank_intervals(made, ahead) == {"first": (2, 2), "second": (1, 1)}

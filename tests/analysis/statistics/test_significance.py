@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,7 +10,14 @@ import pandas as pd
 import pytest
 from scipy.stats import wilcoxon
 
-from analysis.statistics import blocks_of, friedman, nemenyi, wilcoxon_holm, without_test
+from analysis.statistics import (
+    blocks_of,
+    friedman,
+    mean_ranks,
+    nemenyi,
+    wilcoxon_holm,
+    without_test,
+)
 
 VALUES = pd.DataFrame(
     np.random.default_rng(0).normal([0.5, 0.55, 0.7, 0.71], 0.05, (15, 4)), columns=list("abcd")
@@ -99,3 +107,24 @@ def test_cells_of_one_dataset_are_one_block() -> None:
                 if str(cell).startswith(str(name))
             ]
             assert -row[loss] == pytest.approx(sum(ranks) / 4)
+
+
+def test_one_cell_has_no_mean_ranks_and_its_dataset_is_counted() -> None:
+    cells = VALUES.iloc[:1].set_axis(["sketches/tiny-16"])
+    assert mean_ranks(cells).empty
+    assert "of 1 dataset are 1 independent block," in without_test(cells)
+    # Two cells of which none has every loss are no mean either.
+    holes = VALUES.iloc[:2].mask(np.eye(2, 4, dtype=bool)).set_axis(["x/a", "y/b"])
+    assert not mean_ranks(holes).isna().any()
+
+
+def test_two_losses_share_a_letter_exactly_if_no_difference_is_shown() -> None:
+    """Of three in this order the first two are apart; the third may be as good as either."""
+    made = friedman(VALUES[["a", "b", "c"]])
+    assert made
+    order = list(made.mean_ranks.index)
+    p = pd.DataFrame(np.ones((3, 3)), order, order)
+    p.iloc[0, 1] = p.iloc[1, 0] = 0.001
+    found = replace(made, pairs=p).letters()
+    for pair in combinations(order, 2):
+        assert bool({*found[pair[0]]} & {*found[pair[1]]}) == (p.loc[pair] >= 0.05), pair

@@ -11,18 +11,21 @@ import pandas as pd
 import pytest
 
 from analysis import read_study
+from analysis.figures.from_scores import OF_SCORES
 from analysis.ranking.measurement import Measurement
 from analysis.ranking.notes import ONE_SEARCH
 from analysis.record.frames import StudyRows
 from analysis.tables.catalogue import COMPARE, OWN_BRACKETS, Study, make_table
 from analysis.tables.effects import effects
 from analysis.tables.improvement import improvement
+from analysis.tables.mean_ranks import mean_ranks
 from analysis.tables.retrieval import doubted
 from analysis.tables.scores import frame
 from analysis.tables.table import Table
 from analysis.tables.tournament import tournament
 from tests.support.synthetic_study import (
     FOLDS,
+    HERE,
     HONEST,
     LAST,
     MEASURED,
@@ -554,6 +557,41 @@ def test_mean_ranks_are_those_of_the_cells_and_two_datasets_give_no_test() -> No
     assert "validation: mean over 5 cells. No rank test: 5 cells of 2 datasets" in told
     assert "default: mean over 4 cells. No rank test: 4 cells of 2 datasets" in told
     assert {row["setup"] for row in table.rows if row["mean_rank"].peeks} == {"default"}
+
+
+def test_mean_ranks_are_those_of_the_test_where_there_is_one() -> None:
+    """Thirteen datasets, the first of them with two cells: a dataset counts once."""
+    rng, losses = np.random.default_rng(0), ("triplet", "contrastive", "margin")
+    cells = [("d0", 16), *((f"d{i}", 32) for i in range(13))]
+    values = {cell: rng.permutation([0.3, 0.5, 0.7]) for cell in cells}
+    lines = [
+        {"dataset": dataset, "backbone": "tiny", "embedding_size": size, "loss": loss}
+        | {"protocol": RATIO, "setup": "validation", "what": "", "metric": "recall_at_1"}
+        | {"measurement": Measurement(float(value)), "peeks": False}
+        for (dataset, size), mine in values.items()
+        for loss, value in zip(losses, mine, strict=True)
+    ]
+    blocks = {name: [] for name, _ in cells}
+    for (name, _), mine in values.items():
+        blocks[name].append([1 + sum(mine > value) for value in mine])
+    ranks = pd.DataFrame([np.mean(each, axis=0) for each in blocks.values()]).rank(axis=1).mean()
+    table = mean_ranks(frame(lines))
+    found = {row["loss"]: value(row["mean_rank"]) for row in table.rows}
+    assert found == pytest.approx(dict(zip(losses, ranks, strict=True)))
+    assert "mean over 13 datasets, which rank losses by their mean ranks in 14 cells" in str(
+        table.notes
+    )
+
+
+def test_a_study_of_one_cell_has_no_mean_ranks_and_no_critical_difference() -> None:
+    rows = replicated_study()
+    kept = rows.trials[rows.trials["protocol"].isin(["default", RATIO])]
+    here = kept[["dataset", "backbone", "embedding_size"]].eq(list(HERE)).all(axis=1)
+    one_cell = Study(replace(rows, trials=kept[here]))
+    assert make_table("ranking", one_cell).rows
+    assert not make_table("mean_ranks", one_cell).rows
+    assert OF_SCORES["critical_difference"].draw(one_cell.scores) == []
+    assert OF_SCORES["critical_difference"].draw(Study(rows).scores)
 
 
 def test_the_parameter_that_moves_a_search_has_its_importance() -> None:

@@ -10,7 +10,7 @@ from study.config.plan import expand
 from study.estimate.power import smallest_differences
 from tests.conftest import MakeConfig
 
-STUDIES, CLASSES = 400, 60
+STUDIES, CLASSES = 1000, 60
 
 
 def power(losses: int, replicates: int, gap: float) -> float:
@@ -32,11 +32,11 @@ def power(losses: int, replicates: int, gap: float) -> float:
     return float((first.value > first.reach(among=losses)).mean())
 
 
-@pytest.mark.parametrize(("losses", "replicates"), [(2, 5), (4, 3), (4, 10), (10, 5)])
+@pytest.mark.parametrize(("losses", "replicates"), [(3, 2), (2, 3), (4, 3), (10, 3), (4, 10)])
 def test_it_is_shown_four_times_in_five(losses: int, replicates: int) -> None:
     gap = smallest_difference(QUICKSTART, losses=losses, replicates=replicates, classes=CLASSES)
     assert gap is not None
-    assert 0.7 < power(losses, replicates, gap) < 0.9
+    assert 0.74 < power(losses, replicates, gap) < 0.86
 
 
 def test_more_replicates_show_smaller_differences(config: MakeConfig) -> None:

@@ -133,9 +133,15 @@ class Table:
         return replace(
             self,
             title=f"{self.title}: {', '.join(words)}" if words else self.title,
-            columns=tuple(column for column in filled if column not in shared),
+            columns=tuple(self._aligned(column) for column in filled if column not in shared),
             notes=(*self.notes, *self._marks()),
         )
+
+    def _aligned(self, column: Column) -> Column:
+        """Return the column with one decimal everywhere if some of its numbers have intervals."""
+        contents = (self.content(row, column) for row in self.rows)
+        ends = any(isinstance(each, Measurement) and each.low is not None for each in contents)
+        return replace(column, digits=1) if ends and column.digits is None else column
 
     def _marks(self) -> list[str]:
         starred = any(each.peeks for each in self.measurements())

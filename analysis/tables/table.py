@@ -72,9 +72,10 @@ class Column:
         if self.form == "count" and value == int(value):
             return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
         if self.form in ("percent", "points"):
-            sign = "+" if self.form == "points" else ""
-            return f"{100 * value:{sign}.{2 if digits is None else digits}f}"
-        return f"{value:.4g}" if digits is None else f"{value:.{digits}f}"
+            # z: what rounds to zero has no minus; nor a plus, which would show a direction.
+            text = f"{100 * value:z.{2 if digits is None else digits}f}"
+            return f"+{text}" if self.form == "points" and float(text) > 0 else text
+        return f"{value:.4g}" if digits is None else f"{value:z.{digits}f}"
 
 
 def measured(

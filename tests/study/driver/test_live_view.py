@@ -157,7 +157,7 @@ def test_the_pace_waits_for_the_start_up_and_follows_the_last_epochs(
         for trial in trials:
             shown.start(trial, epochs=2000)
         shown.view.left = 2000.0
-        for pause, count in ((15.0, 1), (0.5, 20), (0.05, 1000)):
+        for pause, count in ((15.0, 1), (0.5, 20), (0.05, 1500)):
             for _ in range(count):
                 now[0] += 2 * pause
                 for trial in trials:

@@ -13,9 +13,10 @@ BEGIN, END = "<!-- tree: written by docs/tree.py -->\n", "<!-- end of tree -->"
 
 
 def first_sentence(path: Path) -> str:
-    """Return the first sentence of a module's docstring, without its full stop."""
+    """Return the first sentence of a module's docstring."""
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return docstring.split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".")
+    sentence = docstring.split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".")
+    return sentence if sentence.endswith("?") else f"{sentence}."
 
 
 def tree() -> str:
@@ -27,9 +28,9 @@ def tree() -> str:
 
 def _folder(folder: Path, *, depth: int) -> list[str]:
     indent = "  " * depth
-    lines = [f"{indent}- **`{folder.name}/`** {first_sentence(folder / '__init__.py')}."]
+    lines = [f"{indent}- **`{folder.name}/`** {first_sentence(folder / '__init__.py')}"]
     modules = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
-    lines += [f"{indent}  - `{path.name}` {first_sentence(path)}." for path in modules]
+    lines += [f"{indent}  - `{path.name}` {first_sentence(path)}" for path in modules]
     for inner in sorted(folder.iterdir()):
         if (inner / "__init__.py").exists():
             lines += _folder(inner, depth=depth + 1)

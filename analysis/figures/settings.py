@@ -188,8 +188,10 @@ def _slice(panel: Axes, found: pd.DataFrame, loss: str, name: str) -> None:
 def importance_bars(frame: pd.DataFrame, name: str = "") -> Drawing | None:
     """Draw the importance of each parameter, a panel per loss.
 
-    frame: a row per loss and parameter with the columns loss, parameter and importance, a share.
+    frame: a row per loss and parameter with the columns loss, parameter and importance, a share. A
+    loss with a single parameter has no panel: its share is always 1.
     """
+    frame = frame[frame.groupby("loss")["loss"].transform("size") > 1]
     if frame.empty:
         return None
     losses = list(frame["loss"].unique())

@@ -21,7 +21,7 @@ REALITY_CHECK_LOSSES = {
     "proxy_nca": "proxy_nca_pml",
     "multi_similarity": "multi_similarity_no_miner",
     "multi_similarity_miner": "multi_similarity",
-    "pretrained": "untrained bn_inception",
+    "pretrained": "pretrained bn_inception",
 }
 GENERALIZATION_METHODS = {
     "batch_all": "batch_all_nca",

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -113,7 +113,7 @@ def write_report(
         across=[picture for name in OF_THE_STUDY for picture in drawn[name]],
         map_names=MAPS,
         maps_left=not maps and config.get("keep_embeddings") != "none" and bool(found),
-        html_of=as_html,
+        html_of=_html_of,
         tables={name: table for name, table in made.items() if name not in SHOWN_ELSEWHERE},
         compute=made.get("compute"),
         fairness=check_fairness(study.rows),
@@ -185,6 +185,11 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     return pages.get_template("report.html.jinja")
+
+
+def _html_of(table: Table) -> str:
+    """Return a table as HTML without the fairness check, which stands once at the top of a page."""
+    return as_html(replace(table, above=()))
 
 
 def _script() -> str:

@@ -4,13 +4,15 @@ difference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from analysis.ranking.measurement import Measurement, metric_label
+from analysis.ranking.notes import ONE_SEARCH
 from analysis.ranking.ranking import METRICS, Ranking, RankingRow
 from analysis.ranking.readings import HONEST, PUBLISHED, TUNED_ON_TEST
+from analysis.statistics import LEVEL
 from analysis.tables.beside import baselines_of, others_of
 from analysis.tables.decomposition import decomposition_table
 from analysis.tables.default_vs_validation import SIDES
@@ -96,6 +98,51 @@ def tables_of(ranking: Ranking) -> dict[str, Table]:
         "steps": steps_of(ranking),
     }
     return {name: each for name, each in tables.items() if each.rows}
+
+
+def compact_ranking(ranking: Ranking, *, more: str) -> Table:
+    """Return one ranking in a line per loss, with short notes, for the end of a study.
+
+    more: where the rest is.
+    """
+    first, second = METRICS
+    columns = [
+        Column("rank", form="count"),
+        Column("groups"),
+        Column("loss"),
+        *(replace(_column(side, first), group=(GROUPS[side][0], "")) for side in SIDES),
+        Column(second, metric_label(second), "percent", digits=1),
+    ]
+    rows = [
+        _row(row)
+        | {"rank": row.rank, second: replace(number, low=None, high=None) if number else None}
+        for row in ranking.rows
+        for number in [row.validation.get(second) or row.default.get(second)]
+    ]
+    notes = [*ranking.warnings, *_short_notes(ranking), more]
+    return table("ranking", "Ranking on the test classes, in percent", columns, rows, notes=notes)
+
+
+def _short_notes(ranking: Ranking) -> Iterator[str]:
+    """Yield what a reader of the compact ranking must know; the full one has the rest."""
+    if any(row.default for row in ranking.rows):
+        yield "* chosen on the test classes. Never rank it among numbers without the mark."
+    own = [row.validation or row.default for row in ranking.rows]
+    counts = {numbers[METRICS[0]].replicates for numbers in own if numbers}
+    each = f"{max(counts)} replicates" if max(counts, default=0) > 1 else "one replicate"
+    yield f"[low, high]: {LEVEL:.0%} interval, over test classes and {each}."
+    if any(row.groups for row in ranking.rows):
+        yield (
+            "Rank: by the validation setup. Losses that share a letter in groups: no difference "
+            "is shown."
+        )
+    if ONE_SEARCH in ranking.notes:
+        yield "Another search or split may order the losses differently."
+    if ranking.baselines:
+        shown = (
+            f"{name} {numbers[METRICS[0]].percent()}" for name, numbers in ranking.baselines.items()
+        )
+        yield f"Baselines, {metric_label(METRICS[0])}: {', '.join(shown)}."
 
 
 def _setups_note(ranking: Ranking) -> str:

@@ -72,9 +72,10 @@ class Column:
         if self.form == "count" and value == int(value):
             return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
         if self.form in ("percent", "points"):
-            sign = "+" if self.form == "points" else ""
-            return f"{100 * value:{sign}.{2 if digits is None else digits}f}"
-        return f"{value:.4g}" if digits is None else f"{value:.{digits}f}"
+            # z: what rounds to zero has no minus; nor a plus, which would show a direction.
+            text = f"{100 * value:z.{2 if digits is None else digits}f}"
+            return f"+{text}" if self.form == "points" and float(text) > 0 else text
+        return f"{value:.4g}" if digits is None else f"{value:z.{digits}f}"
 
 
 def measured(
@@ -133,9 +134,15 @@ class Table:
         return replace(
             self,
             title=f"{self.title}: {', '.join(words)}" if words else self.title,
-            columns=tuple(column for column in filled if column not in shared),
+            columns=tuple(self._aligned(column) for column in filled if column not in shared),
             notes=(*self.notes, *self._marks()),
         )
+
+    def _aligned(self, column: Column) -> Column:
+        """Return the column with one decimal everywhere if some of its numbers have intervals."""
+        contents = (self.content(row, column) for row in self.rows)
+        ends = any(isinstance(each, Measurement) and each.low is not None for each in contents)
+        return replace(column, digits=1) if ends and column.digits is None else column
 
     def _marks(self) -> list[str]:
         starred = any(each.peeks for each in self.measurements())

@@ -95,19 +95,19 @@ def _cell(row: Row, stack: Stack, width: int, *, interval: bool) -> str:
         if content not in (None, ""):
             to = "-" if column.form == "count" else ", "
             text = column.text(content, interval=interval, to=to)
-            lines += _broken(text, width) if column.form == "text" else [text]
+            lines += broken(text, width) if column.form == "text" else [text]
     return "\n".join(lines) or NOTHING
 
 
 def _head(stack: Stack, width: int, *, interval: bool) -> Iterator[str]:
     for words in stack[0].group:
-        yield from _broken(words, width)
+        yield from broken(words, width)
     for column in stack:
         ends = f" [{LEVEL:.0%}]" if interval and column.short and "low" in column.parts else ""
-        yield from _broken((column.short or column.title) + ends, width)
+        yield from broken((column.short or column.title) + ends, width)
 
 
-def _broken(text: str, width: int) -> list[str]:
-    """Break between words, after hyphens and after slashes."""
+def broken(text: str, width: int) -> list[str]:
+    """Return the text in lines that break between words, after hyphens and after slashes."""
     parts = wrap(text.replace("/", "/\0 "), width, break_long_words=False)
     return [part.replace("/\0 ", "/").replace("\0", "") for part in parts]

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 import yaml
 
-from study.cli.terminal import Name, Sets, Smoke, Source, one_sentence
+from study.cli.terminal import Name, Sets, Smoke, Source, one_sentence, terminal
 from study.config.sources import resolve
 from study.config.study_config import StudyConfig
 
@@ -54,7 +54,6 @@ def _flow(value: Any) -> str:
 @app.command("keys")
 def keys() -> None:
     """List every key of a study."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -63,4 +62,4 @@ def keys() -> None:
     for key, field in StudyConfig.model_fields.items():
         default = "(needed)" if field.is_required() else _flow(field.default)
         table.add_row(key, default, field.description or "")
-    Console().print(table, highlight=False)
+    terminal().print(table, highlight=False)

@@ -92,7 +92,10 @@ def _figures() -> dict[str, Details]:
 
 
 def _documented(table: dict[str, Any]) -> dict[str, Details]:
-    return {name: {"about": (member.__doc__ or "").strip()} for name, member in table.items()}
+    """Describe each member by its docstring in one line, which the terminal wraps."""
+    return {
+        name: {"about": " ".join((member.__doc__ or "").split())} for name, member in table.items()
+    }
 
 
 KINDS: dict[str, Callable[[], dict[str, Details]]] = {
@@ -137,15 +140,15 @@ def show(
     if as_json:
         print(json.dumps(entries, indent=1))
         return
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, entry in entries.items():
         writers = {"losses": _published, "datasets": _state, "backbones": _input}
-        detail = f"\n[dim]{writers[kind](name, entry)}[/dim]" if kind in writers else ""
-        table.add_row(f"[bold]{name}[/bold]", entry["about"] + detail)
-    Console().print(table, highlight=False)
+        detail = f"\n{writers[kind](name, entry)}" if kind in writers else ""
+        table.add_row(Text(name, style="bold"), Text.assemble(entry["about"], (detail, "dim")))
+    terminal().print(table, highlight=False)
 
 
 def _published(name: str, entry: Details) -> str:

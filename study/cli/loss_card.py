@@ -2,6 +2,7 @@
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from search_spaces import LossSpace, value_text
 
@@ -10,7 +11,7 @@ SOURCES = ("paper", "code", "thesis", "found", "reality")
 
 def print_card(console: Console, name: str, card: LossSpace) -> None:
     """Print all that a card holds."""
-    console.print(f"[bold]{name}[/bold]  {card.cite}\n{card.about}\n", highlight=False)
+    console.print(Text.assemble((name, "bold"), f"  {card.cite}\n{card.about}\n"))
     facts = {
         "kind": card.kind,
         "compares with": ", ".join(card.similarities) or "(not in the thesis's table 1)",

@@ -1,24 +1,31 @@
 """Print the rankings of a study on a terminal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
+from analysis.ranking.fairness import COMPARED, FairnessCheck
 from analysis.ranking.ranking import Ranking
-from analysis.tables.ranking import tables_of
+from analysis.tables.ranking import compact_ranking, tables_of
 from analysis.tables.terminal import print_table
+from study.cli.terminal import FAIRTRIAL
 
-SHOWN = ("baselines", "ranking", "beside", "decomposition")
+MORE = ("ranking", "beside", "decomposition", "steps")  # tables that tell the rest of a ranking
 
 
-def print_rankings(console: Console, found: Sequence[Ranking]) -> None:
-    """Print the tables of every ranking."""
+def print_rankings(
+    console: Console, found: Sequence[Ranking], *, study: str, fairness: FairnessCheck
+) -> None:
+    """Print every ranking in a line per loss, below the fairness check, and where the rest is."""
     if not found:
         console.print("No final trial has finished, so there is nothing to rank.")
+    # What is equal has room for a line only; the list of it is above the whole table.
+    above = tuple(line.replace(COMPARED, "training and budgets") for line in fairness.sentences)
     for ranking in found:
         console.print(f"\n{ranking.title}", style="bold underline", highlight=False, markup=False)
-        tables = tables_of(ranking)
-        for name in SHOWN:
-            if name in tables:
-                console.print()
-                print_table(console, tables[name])
+        there = tables_of(ranking)
+        names = ", ".join(name for name in MORE if name in there)
+        more = f"More: {FAIRTRIAL} report {study} --table NAME ({names})"
+        print_table(console, replace(compact_ranking(ranking, more=more), above=above))
+        above = ()

@@ -189,6 +189,7 @@ def _page(studies: Path, study: str | None, *, print_path: bool) -> None:
         folder = find_study(studies, study)
         config = config_of(folder)
         text = (folder / CONFIG).read_text()
+    from analysis.ranking.fairness import check_fairness
     from analysis.record.ledger import LedgerReader
     from analysis.record.state import StudyState
     from analysis.report.page import write_page
@@ -196,11 +197,12 @@ def _page(studies: Path, study: str | None, *, print_path: bool) -> None:
 
     with one_sentence():
         write_readings(folder, StudyState(LedgerReader(folder).read()))
+        rows = read_rows(folder)
         page, found, missed = write_page(
-            read_rows(folder), folder=folder, config_yaml=text, uri=tracking_uri(config)
+            rows, folder=folder, config_yaml=text, uri=tracking_uri(config)
         )
     console = terminal()
-    print_rankings(console, found)
+    print_rankings(console, found, study=folder.name, fairness=check_fairness(rows))
     console.print()
     if print_path:
         print(page)

@@ -15,6 +15,7 @@ from study.cli.terminal import (
     Source,
     end,
     one_sentence,
+    read_rows,
     terminal,
 )
 from study.config.notices import notices
@@ -74,6 +75,7 @@ def run(
 def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool) -> None:
     console.print("Starting Ray and MLflow ...", style="dim")
     with console.status("Loading"):
+        from analysis.ranking.fairness import check_fairness
         from study.cli.print_ranking import print_rankings
         from study.driver.study_run import drive
 
@@ -88,7 +90,8 @@ def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool)
         )
     if result.interrupted:
         _interrupted(console, config, result.signal or SIGINT)
-    print_rankings(console, result.rankings)
+    fairness = check_fairness(read_rows(result.folder))
+    print_rankings(console, result.rankings, study=config.name, fairness=fairness)
     console.print()
     for what, where in [
         ("Report", f"{result.page}   ({FAIRTRIAL} report {config.name} adds embedding maps)"),

@@ -13,11 +13,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from analysis.tables.terminal import broken
 from study.cli.terminal import FAIRTRIAL, Json, Studies, one_sentence, terminal
 from study.driver.folder import find_study
 from study.driver.status import FolderWatch, StudyStatus, StudyWatch
 
 EVERY = 2.0  # seconds
+LABEL = 40  # a longer name of a cell breaks after a slash, so that the table fits 80 columns
 STYLES = {
     "waiting": "yellow",
     "running": "green",
@@ -102,7 +104,8 @@ def _one(found: list[StudyStatus]) -> RenderableType:
     for cell in study.cells:
         best = f"{cell['best']:.3f}{'*' * cell['peeks']}" if cell["best"] is not None else ""
         counts = (cell["ended"], cell["running"] or "", cell["failed"] or "")
-        table.add_row(cell["cell"], *map(str, counts), best)
+        label = Text("\n".join(broken(cell["label"], LABEL)))
+        table.add_row(label, *map(str, counts), best)
     marked = any(cell["peeks"] and cell["best"] is not None for cell in study.cells)
     legend = [Text("* on the test classes", style="dim")] * marked
     return Group(*_lines(study), Text(), table, *legend)
@@ -123,9 +126,9 @@ def _lines(study: StudyStatus) -> list[Text]:
     if study.driver:
         lines.append(Text(f"driven by {study.driver}", style="dim"))
     if study.behind:
-        lines.append(
-            Text(f"MLflow lacks the last {study.behind:,} bytes of the ledger", style="yellow")
-        )
+        cure = f"; `{FAIRTRIAL} run {study.name} --resume` brings it up to date"
+        rest = " and catches up" if study.driver else cure
+        lines.append(Text(f"MLflow is behind the record{rest}", style="yellow"))
     if study.state == "interrupted":
         lines.append(Text(f"{FAIRTRIAL} run {study.name} --resume   resumes it"))
     return lines

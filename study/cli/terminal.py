@@ -69,9 +69,12 @@ def agree(question: str) -> None:
 
 
 def terminal() -> Console:
-    """Return the terminal; wide enough for a table when the output goes to a file."""
-    console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, 120))
+    """Return the terminal; wide enough for a table when the output goes to a file.
+
+    Markup is off, because Rich would take a list such as [recall_at_1] for a style and drop it.
+    """
+    console = Console(markup=False)
+    return console if console.is_terminal else Console(width=max(console.width, 120), markup=False)
 
 
 def size_text(count: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from analysis.ranking.measurement import metric_label
 from analysis.record.state import CellProgress, Follower, StudyState, TrialState
 from analysis.record.trial_id import TrialId
 from study.config.budget import expected_epochs, expected_search
@@ -20,6 +22,9 @@ from study.config.plan import StudyPlan
 from trainables.contract import Cell
 
 DIVERGED = 3  # trials in a row that are worth a message
+# A pace is known after so many epochs, or after so many seconds where epochs are long.
+STEADY_EPOCHS, STEADY_SECONDS = 20, 60.0
+WINDOW = 120.0  # seconds whose epochs make the pace
 PHASES = {"search": "searches", "final": "final trials"}
 
 
@@ -47,8 +52,11 @@ class LiveView(Follower):
             search = expected_search(plan.config, plan.search_trials(cell), races=plan.races(cell))
             final = plan.trials(cell)[1] * plan.for_cell(cell).epochs
             self.left += plan.config.searches * search + final
-        self.epochs = 0  # of this driver
-        self.began = self.first_epoch = time.monotonic()
+        self.metric = metric_label(plan.config.select_metric)
+        self.slots = 1
+        self.first_epochs = 0  # those in which slots start up, and which say nothing of the pace
+        self.times: deque[float] = deque()  # when the later epochs of this driver ended
+        self.began = time.monotonic()
         self.live: Live | None = None
 
     def follow(self, state: StudyState) -> None:
@@ -70,7 +78,7 @@ class LiveView(Follower):
     @contextmanager
     def running(self, *, slots: int) -> Iterator[None]:
         """Show the study while it runs."""
-        self.first_epoch = time.monotonic()
+        self.slots = slots
         before = f", {self.state.ended} done before" if self.state.ended else ""
         self.say(
             f"Study '{self.plan.config.name}': {len(self.plan.cells)} cells, {self.state.total} "
@@ -92,14 +100,17 @@ class LiveView(Follower):
         with self.console.status(what):  # shows nothing elsewhere
             yield
 
-    def trial_started(self, trial: TrialState) -> None:
-        if not self.epochs:
-            self.first_epoch = time.monotonic()
-
     def epoch_done(self, trial: TrialState) -> None:
-        if trial.epoch:
-            self.epochs += 1
-            self._expect_less(1)
+        if not trial.epoch:
+            return
+        self._expect_less(1)
+        if self.first_epochs < self.slots:
+            self.first_epochs += 1
+            return
+        now = time.monotonic()
+        self.times.append(now)
+        while len(self.times) > STEADY_EPOCHS + self.slots and self.times[0] < now - WINDOW:
+            self.times.popleft()
 
     def trial_ended(self, trial: TrialState) -> None:
         ended, cell = trial.ended, self.state.cells[trial.id.cell]
@@ -112,7 +123,7 @@ class LiveView(Follower):
                 "learning_rate or with clip_norm may not; a loss of your own may have a bug."
             )
         if not self.live:
-            best = f", best so far {_score(cell)}" if cell.best is not None else ""
+            best = f", best {self.metric} so far {_score(cell)}" if cell.best is not None else ""
             at = f" at epoch {ended.epoch}" if ended.epoch else ""
             self.say(
                 f"{self.state.ended:>3}/{self.state.total}  {cell.label} {trial.id.name} "
@@ -125,18 +136,20 @@ class LiveView(Follower):
         self.console.print(f"[{clock}] {text}", markup=False, highlight=False, soft_wrap=True)
 
     def pace(self) -> str:
-        """Return how fast the study is, and how long it will take."""
-        seconds = time.monotonic() - self.first_epoch
-        if self.epochs < 2 or seconds <= 0:
+        """Return how fast the study is of late, and how long it will take."""
+        epochs = len(self.times) - 1
+        seconds = time.monotonic() - self.times[0] if self.times else 0.0
+        steady = epochs >= STEADY_EPOCHS or seconds >= STEADY_SECONDS
+        if epochs < self.slots or not steady or seconds <= 0:
             return "starting"
-        rate = self.epochs / seconds
-        return f"{rate:.1f} epochs/s, about {_clock(self.left / rate)} left"
+        rate = epochs / seconds
+        pace = f"{rate:.1f} epochs/s" if rate >= 1 else f"{60 * rate:.1f} epochs/min"
+        return f"{pace}, about {_clock(self.left / rate)} left"
 
     def render(self) -> Group:
         """Return the live table."""
         table = Table(box=None, pad_edge=False)
-        metric = self.plan.config.select_metric
-        for column in ("cell", "trials", "", f"best so far ({metric})", ""):
+        for column in ("cell", "trials", "", f"best {self.metric} so far", ""):
             right = column.startswith(("trials", "best"))
             table.add_column(column, justify="right" if right else "left")
         for cell, planned in self.cells.items():

@@ -113,13 +113,14 @@ class StudyRun:
             self._write_config()
         trained = sum(sum(plan.trials(cell)) for cell in plan.cells)
         self.identity = identity(plan, total=trained + len(plan.baseline_cells()))
-        self.record = Record(folder, follower=view)
+        self.record = Record(folder)
         state, past = self.record.state, bool(self.record.past)
-        view.follow(state)
         self.grows = check_same(state, self.identity, new_code=new_code) if past else {}
         self.stopping = EarlyStopping(plan)
         self.searcher = StudySearcher(first_plan(state, plan.config) if past else plan)
         rebuild(self.record, self.searcher, self.stopping)
+        view.follow(state)  # with what rebuilding has ended
+        self.record.follower = view
         self.callback = TuneCallback(plan, self.record)
 
     def run(self) -> StudyResult:

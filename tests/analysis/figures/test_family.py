@@ -96,11 +96,20 @@ def an_importance(count: int) -> Drawing | None:
         pd.DataFrame(
             {
                 "loss": "triplet",
-                "parameter": [f"name_of_{i}" for i in range(count)],
+                "parameter": [f"name_of_{i}" for i in range(2 * count)],
                 "importance": 0.5,
             }
         )
     )
+
+
+def test_a_loss_with_one_parameter_has_no_bars():
+    rows = [("margin", "beta", 0.7), ("margin", "alpha", 0.3), ("triplet", "margin", 1.0)]
+    frame = pd.DataFrame(rows, columns=["loss", "parameter", "importance"])
+    drawing = figures.importance_bars(frame)
+    assert drawing
+    assert drawing.label == "Importance of the parameters of margin"
+    assert figures.importance_bars(frame[frame["loss"] == "triplet"]) is None
 
 
 def of_losses(values: dict[str, float], **about: str) -> list[dict[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 
 import pytest
@@ -12,7 +13,7 @@ from analysis.published import PAPERS, published_table
 from analysis.published.files import read_published, thesis_scores
 from analysis.ranking.measurement import Measurement
 from analysis.tables.catalogue import TABLES
-from analysis.tables.writers import FORMATS
+from analysis.tables.writers import FORMATS, lines_of
 from search_spaces import LOSSES
 from search_spaces.own import untagged
 from study.__main__ import app
@@ -34,7 +35,17 @@ def test_every_published_table_has_the_name_and_columns_of_a_studys_and_every_fo
     assert table.rows
     assert all(write(table) for write in FORMATS.values())
     losses = {untagged(str(row["loss"])) for row in table.rows if "loss" in row}
-    assert losses - {"untrained bn_inception"} <= set(LOSSES)
+    assert losses - {"pretrained bn_inception"} <= set(LOSSES)
+
+
+@pytest.mark.parametrize("name", ["concatenated", "retrieval"])
+def test_every_number_of_the_reality_check_has_one_decimal_with_an_interval_or_without(
+    name: str,
+) -> None:
+    shown = published_table("reality_check", name).for_readers()
+    texts = [text for row in lines_of(shown) for text in row if re.match(r"[\d.]+( \[|$)", text)]
+    decimals = {len(text.split()[0].partition(".")[2]) for text in texts if "." in text}
+    assert decimals == {1}
 
 
 def test_table_11_comes_from_tables_6_to_8() -> None:

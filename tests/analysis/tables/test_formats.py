@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.tables.catalogue import Study, make_table
-from analysis.tables.table import Table
-from analysis.tables.writers import as_csv, as_html, as_json, as_latex, as_markdown
+from analysis.tables.table import Column, Table
+from analysis.tables.writers import as_csv, as_html, as_json, as_latex, as_markdown, lines_of
 from tests.support.synthetic_study import CLASSES, HONEST, PEEKS, RATIO, SyntheticTrial, rows_of
 
 LOSSES = ("triplet", "contrastive", "margin", "proxy_anchor")
@@ -75,6 +75,18 @@ def written(table: Table, name: str, row: dict[str, Any]) -> tuple[Any, ...] | N
     if not isinstance(entry, dict):
         return entry, None, None, False
     return entry["value"], entry.get("low"), entry.get("high"), bool(entry.get("peeks"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.0"), (-0.0004, "0.0"), (0.0004, "0.0"), (0.0006, "+0.1"), (-0.0006, "-0.1")],
+)
+def test_what_rounds_to_zero_has_no_sign_for_people_and_every_digit_in_csv(
+    value: float, text: str
+) -> None:
+    made = Table("t", "T", (Column("gap", form="points", digits=1),), ({"gap": value},))
+    assert lines_of(made) == [[text]]
+    assert as_csv(made) == f"gap\n{value}\n"
 
 
 @pytest.mark.parametrize("name", ["ranking", "significance", "default_vs_validation", "retrieval"])

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from search_spaces import LOSSES
 from study.__main__ import app
 from study.cli import doctor
 from study.cli.listing import KINDS
@@ -99,6 +100,15 @@ def test_every_list_reads_well_and_speaks_json(kind: str) -> None:
     assert plain.exit_code == 0
     assert entries
     assert all(name in plain.stdout and entry["about"] for name, entry in entries.items())
+    assert not any("\n" in entry["about"] for entry in entries.values())
+
+
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_a_card_shows_its_text_in_full(name: str) -> None:
+    card = LOSSES[name]
+    shown = CliRunner(env={"COLUMNS": "2000"}).invoke(app, ["list", "losses", name]).stdout
+    notes = [card.note, *(param.note for param in card.params.values())]
+    assert all(text in shown for text in (card.cite, card.about, *notes))
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
@@ -115,11 +125,15 @@ def test_the_shown_config_is_yaml_that_gives_the_same_config(preset: str, tmp_pa
     assert f"# file {path}" in again
 
 
-def test_config_keys_lists_every_key() -> None:
+def test_config_keys_lists_every_key_with_its_default_and_description_in_full() -> None:
     from study.config.study_config import StudyConfig
 
-    shown = CliRunner().invoke(app, ["config", "keys"]).stdout
-    assert all(key in shown for key in StudyConfig.model_fields)
+    shown = CliRunner(env={"COLUMNS": "2000"}).invoke(app, ["config", "keys"]).stdout
+    by_key = {line.split()[0]: line for line in shown.splitlines() if line.split()}
+    for key, field in StudyConfig.model_fields.items():
+        assert (field.description or "") in by_key[key]
+        if isinstance(field.default, tuple):
+            assert f"[{', '.join(map(str, field.default))}]" in by_key[key]
 
 
 def test_plan_counts_the_quickstart() -> None:

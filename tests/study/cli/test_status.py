@@ -64,10 +64,29 @@ def test_a_running_study_names_its_driver(written: WrittenStudy) -> None:
 
 
 def test_what_mlflow_lacks_is_shown(written: WrittenStudy) -> None:
-    size = (written.folder / LEDGER).stat().st_size
-    assert f"MLflow lacks the last {size:,} bytes" in status(written, "mine").stdout
+    behind = "MLflow is behind the record"
+    shown = status(written, "mine").stdout
+    assert f"{behind};" in shown
+    assert "run mine --resume` brings it up to date" in shown
+    with Lease(written.folder):
+        assert f"{behind} and catches up" in status(written, "mine").stdout
     written.mirror().close()
-    assert "MLflow lacks" not in status(written, "mine").stdout
+    assert behind not in status(written, "mine").stdout
+
+
+def test_cells_have_the_names_of_the_log_whole_or_broken_after_a_slash(
+    written: WrittenStudy,
+) -> None:
+    label = written.plan.label(written.trials[0].trial.cell)
+    rows = [line.split() for line in status(written, "mine").stdout.splitlines() if line]
+    assert label in [row[0] for row in rows]
+    parts = ["sketches", "small_network", "512", "multi_similarity", "fixed_validation:0.25"]
+    path = written.folder / LEDGER
+    path.write_text(path.read_text().replace(f'"{label}"', f'"{"/".join(parts)}"'))
+    runner = CliRunner(env={"COLUMNS": "80"})
+    root = ["--studies", str(written.folder.parent)]
+    shown = runner.invoke(app, ["status", "mine", *root]).stdout
+    assert all(part in shown for part in parts)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.console import Console
 from analysis.record.record import Record
 from analysis.record.trial_id import TrialId
 from study.config.plan import StudyPlan, expand
+from study.driver import live_view
 from study.driver.live_view import LiveView, _clock
 from study.estimate.counts import count_cells
 from tests.conftest import MakeConfig
@@ -72,14 +74,15 @@ def test_without_a_terminal_there_is_one_line_per_trial(shown: Shown) -> None:
     assert f"{len(shown.plan.cells)} cells, 27 trials, 2 at a time." in shown.lines[0]
     assert "27/27  tiny/untrained final-2 finished" in shown.lines[-1]
     assert any(
-        "triplet/fixed_validation search-1 stopped early at epoch 1, best so far 0.100" in line
+        "triplet/fixed_validation search-1 stopped early at epoch 1, best MAP@R so far 0.100"
+        in line
         for line in shown.lines
     )
 
 
 def test_what_was_chosen_with_test_feedback_is_marked(shown: Shown) -> None:
     shown.play()
-    scored = [line for line in shown.lines if "best so far" in line]
+    scored = [line for line in shown.lines if "so far" in line]
     assert scored
     for line in scored:
         assert ("*" in line) == ("/default " in line)
@@ -141,6 +144,48 @@ def test_what_earlier_drivers_did_is_no_longer_expected(config: MakeConfig, tmp_
     assert again.view.left == 6 * 4 + 2 * 8
     with again.view.running(slots=1):
         assert "2 done before" in again.lines[0]
+
+
+def test_the_pace_waits_for_the_start_up_and_follows_the_last_epochs(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(live_view, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    cell, said = shown.plan.cells[0], []
+    with shown.view.running(slots=2):
+        trials = [TrialId(cell, "final", number) for number in range(2)]
+        for trial in trials:
+            shown.start(trial, epochs=2000)
+        shown.view.left = 2000.0
+        for pause, count in ((15.0, 1), (0.5, 20), (0.05, 1500)):
+            for _ in range(count):
+                now[0] += 2 * pause
+                for trial in trials:
+                    shown.record.note(epoch_done(trial, 1))
+                said.append(shown.view.pace())
+    assert said[:11] == ["starting"] * 11, "the first 30 seconds belong to the slots"
+    assert said[20] == "2.1 epochs/s, about 15:54 left", "1958 * 19 s / 39"
+    assert said[-1].startswith("20.0 epochs/s")
+
+
+def test_a_pace_of_long_epochs_needs_one_more_than_there_are_slots(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(live_view, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    trials = [TrialId(shown.plan.cells[0], "final", number) for number in range(4)]
+    with shown.view.running(slots=4):
+        for trial in trials:
+            shown.start(trial, epochs=100)
+        shown.view.left, said = 100.0, list[str]()
+        for _ in range(3):
+            now[0] += 600
+            for trial in trials:  # all end an epoch within two minutes of each other
+                now[0] += 30
+                shown.record.note(epoch_done(trial, 1))
+                said.append(shown.view.pace())
+    assert said[:8] == ["starting"] * 8
+    assert said[8] == "0.3 epochs/min, about 4:33:00 left", "91 epochs, four in twelve minutes"
 
 
 def test_it_expects_what_the_plan_counts(config: MakeConfig) -> None:

@@ -4,6 +4,7 @@ record, without Ray.
 
 from __future__ import annotations
 
+import io
 import random
 import shutil
 import sys
@@ -15,6 +16,7 @@ import hypothesis
 import msgspec
 import pytest
 from hypothesis import strategies as some
+from rich.console import Console
 
 from analysis.record.events import (
     AnyEvent,
@@ -36,14 +38,17 @@ from study.config.plan import expand
 from study.config.split_files import digest, splits_text
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY
+from study.driver.interrupts import Interrupts
+from study.driver.live_view import LiveView
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
+from study.driver.study_run import StudyRun
 from study.driver.tune_callback import TuneCallback
 from study.search.cell_search import TrialAssignment
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from tests.conftest import MakeConfig
 from tests.support.events import study_resumed, trial_started
-from tests.support.record import check_record, story, write_checkpoint
+from tests.support.record import WrittenStudy, check_record, story, write_checkpoint
 from tests.support.trees import folders
 from trainables.outputs.artifacts import STATE
 
@@ -510,3 +515,19 @@ def test_what_grows_after_a_default_trial_began_is_marked(
     assert [extended[f"final-{seed}"] for seed in (1, 2, 3, 4)] == [False, False, True, True]
     again = Play(study(config, **about, reproductions=4), tmp_path / "s")
     assert again.searcher.over
+
+
+def test_a_search_trial_that_was_over_counts_as_done_before(config: MakeConfig) -> None:
+    made = WrittenStudy(config(losses=["triplet"], name="mine", reproductions=2))
+    made.begin()
+    made.trial(0, epochs=made.plan.config.epochs, ends=False)
+    made.record.close()
+    view = LiveView(made.plan, Console(file=(out := io.StringIO()), width=200))
+    left = view.left
+    run = StudyRun(made.plan, made.folder, Interrupts(), view, new_code=False)
+    assert run.record.state.ended == 1
+    assert view.left == left - made.plan.config.epochs
+    with view.running(slots=1):
+        (line,) = out.getvalue().splitlines()
+    assert "1 done before" in line
+    run.record.close()

@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -35,6 +36,8 @@ def test_every_printed_command_is_one_the_command_line_takes(
     for name in "abcdefgh":
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.jpg").touch()
+    labels = np.repeat(np.arange(8), 4)
+    np.savez(tmp_path / "vectors.npz", features=np.eye(32), labels=labels)
     words = shlex.split(
         command.split("uv run fairtrial ")[1].split(">")[0].replace("=PATH", f"={tmp_path}")
     )

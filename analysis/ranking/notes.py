@@ -11,6 +11,8 @@ import pandas as pd
 from analysis.statistics import LEVEL
 from trainables.contract import FEW_CLASSES, UNTRAINED
 
+SELECT_RECALL = "select/recall_at_1"
+SATURATED = 0.98  # Recall@1 on the held-out classes
 ONE_SEARCH = (
     "Another search or split may order the losses differently, and the intervals do not contain "
     "that; more searches would repeat them."
@@ -107,8 +109,8 @@ def _caveats(own: pd.DataFrame, unit: str) -> Iterator[str]:
         yield SOME_ALONE
 
 
-def few_classes_notes(trials: pd.DataFrame, specs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Warn of protocols that chose on so few classes that they chose nearly at random.
+def validation_notes(trials: pd.DataFrame, specs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Warn of protocols that chose nearly at random: on too few classes, or on too easy ones.
 
     specs: by cell.
     """
@@ -121,11 +123,26 @@ def few_classes_notes(trials: pd.DataFrame, specs: Mapping[str, Mapping[str, Any
         key = str(cell["protocol"]), str(cell["dataset"])
         if held:
             fewest[key] = min(fewest.get(key, FEW_CLASSES), *held)
-    return [
+    few = [
         f"WARNING: {protocol} chose on {count} class{'es' * (count != 1)} of {dataset}; fewer than "
         f"{FEW_CLASSES} choose settings and epochs nearly at random. Hold out more classes."
         for (protocol, dataset), count in fewest.items()
         if count < FEW_CLASSES
+    ]
+    return few + _saturated(honest)
+
+
+def _saturated(honest: pd.DataFrame) -> list[str]:
+    """Warn of validation on which nearly everything is right, so that it tells nothing apart."""
+    if SELECT_RECALL not in honest:
+        return []
+    usual = honest.groupby(["protocol", "dataset"])[SELECT_RECALL].median()
+    return [
+        f"WARNING: validation is saturated: half of all trials under {protocol} reach Recall@1 of "
+        f"{recall:.1%} or more on the held-out classes of {dataset}, so it hardly tells settings "
+        f"apart. Hold out more classes, or harder ones."
+        for (protocol, dataset), recall in usual.items()
+        if recall >= SATURATED
     ]
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.ranking.comparisons import Comparison, comparisons, title
 from analysis.ranking.edges import edge_notes, tried_by
 from analysis.ranking.measurement import Measurement
-from analysis.ranking.notes import few_classes_notes, notes, unsearched_notes
+from analysis.ranking.notes import notes, unsearched_notes, validation_notes
 from analysis.ranking.readings import (
     BASELINE,
     DEFAULT,
@@ -108,7 +108,7 @@ def rankings(rows: StudyRows) -> list[Ranking]:
             ranking = _ranking(comparison, trained, untrained, parts=parts, unit=unit, fixed=fixed)
             own = trained[trained["role"] == "final"]
             searched = {cell for cell, _ in tried}
-            warnings = few_classes_notes(trained, rows.specs)
+            warnings = validation_notes(trained, rows.specs)
             more = unsearched_notes(own, searched) + edge_notes(own, tried)
             found.append(
                 replace(

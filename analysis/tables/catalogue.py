@@ -9,7 +9,7 @@ from functools import cached_property
 import pandas as pd
 
 from analysis.ranking.fairness import fairness
-from analysis.ranking.notes import ONE_SEARCH, few_classes_notes, interval_notes
+from analysis.ranking.notes import ONE_SEARCH, interval_notes, validation_notes
 from analysis.ranking.ranking import Ranking, rankings
 from analysis.ranking.readings import unit_of
 from analysis.record.frames import StudyRows
@@ -71,7 +71,7 @@ class Study:
     @cached_property
     def warnings(self) -> list[str]:
         """Return what makes every ranking of the study doubtful."""
-        return few_classes_notes(self.rows.trials, self.rows.specs)
+        return validation_notes(self.rows.trials, self.rows.specs)
 
     @cached_property
     def interval_notes(self) -> list[str]:

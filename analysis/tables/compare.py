@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.ranking.comparisons import COMPARISON_KEYS, comparisons
 from analysis.ranking.fairness import treatments
 from analysis.ranking.measurement import Measurement, metric_label
-from analysis.ranking.notes import few_classes_notes, interval_notes
+from analysis.ranking.notes import interval_notes, validation_notes
 from analysis.ranking.ranking import METRICS
 from analysis.ranking.readings import DEFAULT, Parts, Reading, readings, split_queries, unit_of
 from analysis.ranking.samples import Sampled, difference, minus, sample
@@ -76,7 +76,7 @@ def compare(one: StudyRows, other: StudyRows) -> Table:
 def _contents(one: StudyRows, other: StudyRows) -> list[str]:
     """Return what the intervals of both studies contain, and warnings of either first."""
     said = [
-        few_classes_notes(rows.trials, rows.specs)
+        validation_notes(rows.trials, rows.specs)
         + interval_notes(rows.finals, unit=unit_of(rows.trials))
         for rows in (one, other)
     ]

@@ -1,4 +1,4 @@
-"""fairtrial data: prepare a dataset, check every image of it, or draw a contact sheet."""
+"""fairtrial data: prepare a dataset, check its images, draw a contact sheet, list caches."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from search_spaces import pick
-from study.cli.terminal import FAIRTRIAL, end, one_sentence, terminal
+from study.cli.cache import cache
+from study.cli.terminal import FAIRTRIAL, end, one_sentence, size_text, terminal
+from study.config.study_config import StudyConfig
 from study.errors import INTERRUPTED
 from trainables import fetch
 from trainables.contract import DatasetRef
@@ -29,7 +31,11 @@ Root = Annotated[
     typer.Option(metavar="PATH", help="image_folder: the folder; csv: the file; features: either"),
 ]
 
-app = typer.Typer(help="Prepare a dataset, check it, draw a contact sheet.", no_args_is_help=True)
+app = typer.Typer(
+    help="Prepare a dataset, check it, draw a contact sheet, list what this machine caches.",
+    no_args_is_help=True,
+)
+app.command("cache")(cache)
 
 
 @app.command("prepare")
@@ -63,8 +69,8 @@ def prepare(
 
 @app.command("check")
 def check(name: Name, root: Root = None) -> None:
-    """Decode every image once; list broken ones and how to leave them out. Exit 3 if there are
-    any. Of features, measure every vector.
+    """Decode every image once, and keep the pixels for studies; list broken ones and how to leave
+    them out. Exit 3 if there are any. Of features, measure every vector.
     """
     from trainables.datasets import checking
     from trainables.datasets.decode import leave_out
@@ -72,8 +78,9 @@ def check(name: Name, root: Root = None) -> None:
     if name in DATASETS and not DATASETS[name].channels:
         _check_vectors(name, root)
         return
+    ref, side = DatasetRef(name, root), StudyConfig.model_fields["cache_size"].default
     with one_sentence(), _stages() as stages:
-        found = checking.check_dataset(DatasetRef(name, root), stages("decoding", "images"))
+        found = checking.check_dataset(ref, side, stages("decoding", "images"))
     console = terminal()
     what = found.index
     _print(console, f"{name}: {_counts(what)}.")
@@ -97,6 +104,7 @@ def check(name: Name, root: Root = None) -> None:
     )
     if not found.broken:
         console.print("Every image is good.")
+        _tell_where(console, ref, side, found.not_kept)
         return
     _list(
         console,
@@ -109,6 +117,21 @@ def check(name: Name, root: Root = None) -> None:
     console.print(f"\nReplace {them}, or leave {them} out of any study with\n")
     print(f"  {leave_out(list(found.broken))}")
     raise typer.Exit(BROKEN)
+
+
+def _tell_where(console: Console, ref: DatasetRef, side: int, not_kept: str | None) -> None:
+    """Say whether a study that follows starts without decoding."""
+    from trainables.datasets.pixels import cache_bytes
+
+    place = fetch.home() / "pixels"
+    if not_kept:
+        _print(console, f"But their pixels could not be kept in {place} ({not_kept}).")
+    elif size := cache_bytes(ref, side):
+        _print(
+            console,
+            f"They are kept at {side} pixels in {place} ({size_text(size)}), so that studies start "
+            f"at once; `{FAIRTRIAL} data cache` lists and removes what is there.",
+        )
 
 
 def _check_vectors(name: str, root: str | None) -> None:

@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import value_text
-from study.cli.terminal import Json, Name, Sets, Smoke, Source, one_sentence
+from study.cli.terminal import FAIRTRIAL, Json, Name, Sets, Smoke, Source, one_sentence, size_text
 from study.config.notices import notices
 from study.config.plan import expand
 from study.config.sources import resolve
@@ -123,33 +123,52 @@ def _print_cells(console: "Console", cells: "Sequence[CellCounts]") -> None:
 
 
 def _print_cost(console: "Console", cost: dict[str, Any]) -> None:
+    """Say in sentences what the study takes, what comes first, and how that is known."""
+    for sentence in _cost_sentences(cost):
+        console.print(sentence, soft_wrap=True, markup=False)
+
+
+def _cost_sentences(cost: dict[str, Any]) -> Iterator[str]:
     if cost["unknown"]:
-        console.print(f"Time unknown yet. {cost['unknown']}", soft_wrap=True)
+        yield f"Time unknown yet. {cost['unknown']}"
     else:
-        (low, high), hours = (
-            (seconds / 60 for seconds in cost["seconds"]),
-            cost["accelerator_hours"],
+        slots = f"{cost['slots']} slot{'s' if cost['slots'] > 1 else ''}"
+        yield (
+            f"About {_time(cost['seconds'])} on {slots}, if this machine does nothing else; "
+            f"{_hours(cost['worker_hours'])} {cost['worker']}-hours."
         )
-        wall = (
-            f"{low:.1f} to {high:.1f} minutes"
-            if high < 180
-            else f"{low / 60:.1f} to {high / 60:.1f} hours"
-        )
-        console.print(
-            f"About {wall} on {cost['slots']} slots: {hours[0]:.2f} to {hours[1]:.2f} hours of one "
-            f"{cost['device'] or 'worker'}."
-        )
-        console.print(f"Time from {cost['time_from']}.", soft_wrap=True)
+        for each in cost["preparation"]:
+            yield (
+                f"First, once for this machine: {each['what']} ({each['images']:,} images, about "
+                f"{_amount(each['core_seconds'])})."
+            )
+        yield f"Time from {cost['time_from']}."
     if cost["disk_bytes"] is not None:
-        console.print(f"Up to {_size(cost['disk_bytes'])} of disk.")
+        yield f"Up to {size_text(cost['disk_bytes'])} of disk."
     if cost["cache_bytes"]:
-        console.print(
-            f"Decoded images take {_size(cost['cache_bytes'])} in {home()}.", soft_wrap=True
+        yield (
+            f"Decoded images and features take {size_text(cost['cache_bytes'])} in {home()}, for "
+            f"all studies (`{FAIRTRIAL} data cache`)."
         )
 
 
-def _size(count: int) -> str:
-    return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
+def _time(seconds: Sequence[float]) -> str:
+    unit, size = ("minutes", 60) if seconds[1] < 3 * 3600 else ("hours", 3600)
+    low, high = (f"{part / size:,.1f}" for part in seconds)
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def _hours(hours: Sequence[float]) -> str:
+    low, high = (f"{part:,.2f}" if part < 10 else f"{part:,.0f}" for part in hours)
+    return low if low == high else f"{low} to {high}"
+
+
+def _amount(core_seconds: float) -> str:
+    """Return an amount of work in core-seconds, minutes or hours."""
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if core_seconds >= 3 * size:
+            return f"{core_seconds / size:,.0f} core-{unit}"
+    return f"{max(1, round(core_seconds))} core-seconds"
 
 
 def _span(pair: Sequence[float]) -> str:

@@ -74,6 +74,14 @@ def terminal() -> Console:
     return console if console.is_terminal else Console(width=max(console.width, 120))
 
 
+def size_text(count: int) -> str:
+    """Return a number of bytes for people, as in 24 MB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.{1 if count < 10 * unit or name == 'GB' else 0}f} {name}"
+    return f"{count} bytes"
+
+
 def read_rows(folder: Path) -> "StudyRows":
     """Return a study's frames from its record."""
     from analysis import read_study

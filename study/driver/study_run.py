@@ -151,10 +151,10 @@ class StudyRun:
             pool = self._open_pool()
         if len([node for node in ray.nodes() if node["Alive"]]) > 1:
             check_nodes(self.folder, ask_nodes(self.folder))
-        compute_features(self.plan, self.view, gpus=pool.resources.gpus)
         with self.view.busy("Opening MLflow's store"):
             mirror.wait_until_ready()
         self._begin()
+        compute_features(self.plan, self.view, gpus=pool.resources.gpus)
         interrupts = self.interrupts  # Tune pickles its searcher
         self.searcher.serve(
             slots=pool.slots,

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from study.config.plan import StudyPlan
 from study.driver.preflight import feature_passes, images_to_decode
 from study.estimate.counts import CellCounts
@@ -23,13 +25,13 @@ from study.estimate.pace import (
     step_shape,
     timed,
 )
-from trainables.datasets.decode import decode
 from trainables.datasets.indexing import index
-from trainables.datasets.pixels import cache_bytes, is_decoded
-from trainables.distributed.process import own_device
+from trainables.datasets.pixels import cache_bytes, decode_at, is_decoded
+from trainables.distributed.process import own_device, prepare_process
 from trainables.training.feature_cache import FeaturePass
 
-SAMPLED = 16  # images that are timed
+SAMPLED = 16  # images that are timed, at least
+SAMPLED_PIXELS = 2**19  # per channel, that go through a trunk when it is timed
 START_UP = 35  # seconds until the first epoch of a study; measured on two cores
 CONTENTION = 1.4  # how much slots on one machine slow each other, at most; measured on two cores
 
@@ -82,14 +84,14 @@ class Preparation:
 
 def preparation(plan: StudyPlan) -> list[Preparation]:
     """Return what is still to decode and to compute, timed on a few images."""
-    found = []
+    found, side = [], plan.config.cache_size
     for dataset in images_to_decode(plan):
         ref = plan.dataset_ref(dataset)
-        if cache_bytes(ref, plan.config.cache_size) and not is_decoded(ref, plan.config.cache_size):
+        if cache_bytes(ref, side) and not is_decoded(ref, side):
             listed = index(ref)
             files = [listed.files[i] for i in listed.ids(listed.train + listed.test)]
             few = files[:: max(1, len(files) // SAMPLED)][:SAMPLED]
-            each = timed(lambda: [decode(listed.root, file) for file in few]) / len(few)  # noqa: B023
+            each = timed(lambda: [decode_at(listed.root, file, side) for file in few]) / len(few)  # noqa: B023
             found.append(Preparation(f"decode {dataset}", len(files), each * len(files)))
     for wanted in feature_passes(plan):
         if not wanted.is_cached:
@@ -101,25 +103,40 @@ def preparation(plan: StudyPlan) -> list[Preparation]:
 
 
 def _seconds_of_image(wanted: FeaturePass) -> float:
-    """Return the core-seconds of one image through a trunk, whatever its weights."""
+    """Return the core-seconds of cropping one image and its way through the trunk.
+
+    Neither depends on what the image shows, nor on the trunk's weights.
+    """
     import torch
 
+    from study.estimate.pretended import pretended_images
     from trainables.networks.network import HeadConfig, build_network
+    from trainables.training.images import Images
 
-    channels, side = index(wanted.dataset_ref).channels, wanted.transform.image_size
+    prepare_process()
+    data = pretended_images(wanted.dataset_ref, wanted.transform.cache_size)
     network = build_network(
         wanted.backbone,
-        channels,
+        data.index.channels,
         head=HeadConfig(0),
         pooling=wanted.pooling,
         weights=None,
         freeze_bn=True,
         bf16=wanted.precision == "bfloat16",
         seed=0,
-    ).eval()
-    images = torch.zeros(SAMPLED, channels, side, side, dtype=torch.uint8)
+    )
+    network = network.to(own_device()).eval()
+    count = max(SAMPLED, SAMPLED_PIXELS // wanted.transform.image_size**2)
+    images = Images(data, wanted.ids[:count], wanted.transform, own_device())
+    rows, numbers = np.arange(len(images)), images.draws((0,))
+
+    def work() -> torch.Tensor:
+        crops = images.plain(rows) if wanted.view is None else images.augmented(rows, numbers)
+        return network.pooled(crops).cpu()
+
     with torch.inference_mode():
-        return timed(lambda: network.pooled(images)) / SAMPLED
+        work()  # warms up
+        return timed(work) / len(images)
 
 
 def _time_source(earlier: EarlierPaces, *, timed: int) -> str:

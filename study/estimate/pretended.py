@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from study.estimate.disk import trunk_size
-from trainables.contract import OWN_FEATURES, TrialSpec
+from trainables.contract import OWN_FEATURES, DatasetRef, TrialSpec
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import TYPICAL_RATIO, Dataset, Pixels
@@ -40,7 +40,12 @@ def pretended_data(spec: TrialSpec) -> Dataset | Features:
         noise = np.random.default_rng(0).random((FEW, width), dtype=np.float32)
         rows = np.arange(count) % FEW
         return Features(found, noise, rows, (noise,) * spec.training.views, rows)
-    info = DATASETS[spec.dataset_ref.dataset]
-    side, ratio = (info.side, 1.0) if info.side else (spec.transform.cache_size, TYPICAL_RATIO)
-    pixels = PretendedPixels(count, side=side, channels=found.channels, ratio=ratio)
-    return Dataset(found, pixels)
+    return pretended_images(spec.dataset_ref, spec.transform.cache_size)
+
+
+def pretended_images(dataset_ref: DatasetRef, cache_size: int) -> Dataset:
+    """Return images of noise, as large as the decoded ones would be."""
+    found, info = index(dataset_ref), DATASETS[dataset_ref.dataset]
+    side, ratio = (info.side, 1.0) if info.side else (cache_size, TYPICAL_RATIO)
+    count, channels = len(found.labels), found.channels
+    return Dataset(found, PretendedPixels(count, side=side, channels=channels, ratio=ratio))

@@ -1,26 +1,23 @@
 """Check a dataset: every image decodes and is unchanged, and nothing is in both halves."""
 
 import hashlib
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
 from trainables.contract import DatasetRef
 from trainables.datasets.catalogue import DATASETS
-from trainables.datasets.decode import BrokenImageError, decode
+from trainables.datasets.decode import BrokenImageError
 from trainables.datasets.indexing import Index, index
 from trainables.datasets.manifest import read_manifest
+from trainables.datasets.pixels import Bytes, decode_at, in_order, is_decoded, keep_images
 from trainables.datasets.vectors import read_vectors
 from trainables.fetch import ProgressCallback, hash_file
 
 ROWS = 4096  # vectors that are measured at a time
-FEW = 500  # images; fewer are decoded before other processes have started
+CHANGED = "it was changed since it was prepared"
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,17 @@ class Findings:
     broken: dict[str, str]  # file -> why
     twins: tuple[tuple[str, str], ...]  # the same bytes in a class to train on and in one to test
     lone: tuple[str, ...]  # classes with one image, which has no match
+    not_kept: str | None  # why the decoded images are not on disk, if they could not be written
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Hold what reading and decoding one file gave."""
+
+    file: str
+    digest: str  # SHA-256
+    reason: str | None  # why it is broken, if it is
+    image: Bytes | None  # as the cache of decoded images holds it
 
 
 @dataclass(frozen=True)
@@ -75,8 +83,11 @@ def check_vectors(dataset_ref: DatasetRef) -> VectorFindings:
     )
 
 
-def check_dataset(dataset_ref: DatasetRef, progress: ProgressCallback) -> Findings:
-    """Read and decode every file once. Raise ValueError if the dataset is missing or incomplete."""
+def check_dataset(dataset_ref: DatasetRef, side: int, progress: ProgressCallback) -> Findings:
+    """Read and decode every file once, and keep the images at this shorter side for studies.
+
+    Raise ValueError if the dataset is missing or incomplete.
+    """
     found = index(dataset_ref)
     expected: dict[str, str] = {}
     if found.files and not DATASETS[dataset_ref.dataset].needs_root:
@@ -84,15 +95,38 @@ def check_dataset(dataset_ref: DatasetRef, progress: ProgressCallback) -> Findin
         expected = dict(zip(manifest.listing.files, manifest.hashes, strict=True))
     broken: dict[str, str] = {}
     hashes: dict[str, str] = {}  # of the good ones
-    for file, digest, reason in _examine_all(found.root, found.files):
-        if reason is None and expected.get(file, digest) != digest:
-            reason = "it was changed since it was prepared"
-        if reason is None:
-            hashes[file] = digest
-        else:
-            broken[file] = reason
-        progress(len(hashes) + len(broken), len(found.files))
-    return Findings(found, broken, _twins(found, hashes) if found.files else (), _lone(found))
+
+    def noted() -> Iterator[Examined]:
+        for each in in_order(lambda file: _examine(found.root, file, side), found.files):
+            changed = each.reason is None and expected.get(each.file, each.digest) != each.digest
+            if reason := CHANGED if changed else each.reason:
+                broken[each.file] = reason
+            else:
+                hashes[each.file] = each.digest
+            progress(len(hashes) + len(broken), len(found.files))
+            yield each
+
+    not_kept, examined = None, noted()
+    used = set(found.ids(found.train + found.test).tolist())
+
+    def good() -> Iterator[Bytes]:
+        for i, each in enumerate(examined):
+            if each.file in broken:  # a cache with a gap is none
+                raise BrokenImageError(each.file, broken[each.file])
+            if i in used and each.image is not None:
+                yield each.image
+
+    if found.files and not is_decoded(dataset_ref, side):
+        try:
+            keep_images(dataset_ref, side, good())
+        except BrokenImageError:
+            pass  # it is noted, as those are that follow
+        except OSError as error:  # the images can be checked nevertheless
+            not_kept = error.strerror or str(error)
+    for _ in examined:
+        pass
+    twins = _twins(found, hashes) if found.files else ()
+    return Findings(found, broken, twins, _lone(found), not_kept)
 
 
 def _lone(found: Index) -> tuple[str, ...]:
@@ -100,30 +134,15 @@ def _lone(found: Index) -> tuple[str, ...]:
     return tuple(found.names[label] for label in np.flatnonzero(counts == 1))
 
 
-def _examine_all(root: Path, files: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
-    examine = partial(_examine, root)
-    if len(files) < FEW:
-        yield from map(examine, files)
-        return
-    # Decoding holds the interpreter's lock, so threads would not help; a fork of a process that
-    # draws a progress bar may hang.
-    pool = ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
-    try:
-        yield from pool.map(examine, files, chunksize=32)
-    finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the rest
-
-
-def _examine(root: Path, file: str) -> tuple[str, str, str | None]:
-    """Return the file, its SHA-256, and why it is broken, if it is."""
+def _examine(root: Path, file: str, side: int) -> Examined:
     try:
         digest = hash_file(root / file)
-        decode(root, file)
-    except BrokenImageError as error:
-        return file, digest, error.reason
     except OSError as error:
-        return file, "", error.strerror or str(error)
-    return file, digest, None
+        return Examined(file, "", error.strerror or str(error), None)
+    try:
+        return Examined(file, digest, None, decode_at(root, file, side))
+    except BrokenImageError as error:
+        return Examined(file, digest, error.reason, None)
 
 
 def _twins(found: Index, hashes: dict[str, str]) -> tuple[tuple[str, str], ...]:

@@ -1,5 +1,6 @@
 """Decode images into one memory-mapped file per dataset and node, once, for all trials there."""
 
+import json
 import mmap
 import os
 import shutil
@@ -9,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import numpy as np
 from filelock import FileLock
@@ -26,7 +27,10 @@ RESIDENT = 128 * 2**20
 UNUSED = (0, 0, 3)  # the shape of an image of a class that the study leaves out
 TYPICAL_RATIO = 4 / 3  # of a photo's sides; for the estimate of a cache that is not there yet
 
+ROWS, SHAPES, ABOUT = "pixels.bin", "shapes.npy", "about.json"
+
 Bytes = NDArray[np.uint8]
+Result = TypeVar("Result")
 
 
 class Pixels:
@@ -95,13 +99,34 @@ def decode_once(
     """Decode every image, unless this node has. Raise BrokenImageError at the first bad image."""
     if not DATASETS[dataset_ref.dataset].has_image_files:
         return
+    listed = index(dataset_ref)
+    files = [listed.files[i] for i in listed.ids(listed.train + listed.test)]
+    images = in_order(lambda file: decode_at(listed.root, file, side), files)
+    keep_images(dataset_ref, side, images, progress)
+
+
+def decode_at(root: Path, file: str, side: int) -> Bytes:
+    """Return the pixels that the cache holds of an image. Raise BrokenImageError if it is bad."""
+    return np.asarray(resize_shorter_side(decode(root, file), side))
+
+
+def keep_images(
+    dataset_ref: DatasetRef,
+    side: int,
+    images: Iterator[Bytes],
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Write the images of the classes in use, in file order, unless this node has them.
+
+    Nothing is written if the iterator raises.
+    """
     if is_decoded(dataset_ref, side):
         return
     folder = cache_folder(dataset_ref, side)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():  # while this one waited, another process did it
-            _build(index(dataset_ref), side, folder, progress)
+            _build(index(dataset_ref), folder, images, progress)
 
 
 def is_decoded(dataset_ref: DatasetRef, side: int) -> bool:
@@ -125,7 +150,7 @@ def cache_bytes(dataset_ref: DatasetRef, side: int) -> int:
     """Return the size of the cache on disk: 0 without image files, an estimate before it exists."""
     if not DATASETS[dataset_ref.dataset].has_image_files:
         return 0
-    file = cache_folder(dataset_ref, side) / "pixels.bin"
+    file = cache_folder(dataset_ref, side) / ROWS
     if file.exists():
         return file.stat().st_size
     found = index(dataset_ref)
@@ -133,44 +158,43 @@ def cache_bytes(dataset_ref: DatasetRef, side: int) -> int:
 
 
 def _open(folder: Path) -> Pixels:
-    with (folder / "pixels.bin").open("rb") as file:
+    with (folder / ROWS).open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     mapped.madvise(mmap.MADV_RANDOM)
     return Pixels(
         np.frombuffer(mapped, np.uint8),
-        np.load(folder / "shapes.npy", allow_pickle=False),
+        np.load(folder / SHAPES, allow_pickle=False),
         mapped=mapped,
     )
 
 
-def _build(listed: Index, side: int, folder: Path, progress: ProgressCallback | None) -> None:
-    """Decode everything into a folder beside this one, and rename that when it is complete."""
+def _build(
+    listed: Index, folder: Path, images: Iterator[Bytes], progress: ProgressCallback | None
+) -> None:
+    """Write everything into a folder beside this one, and rename that when it is complete."""
     unfinished = folder.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
     unfinished.mkdir()
     try:
-        with (unfinished / "pixels.bin").open("wb") as file:
-            shapes = list(_write(listed, side, file, progress))
+        with (unfinished / ROWS).open("wb") as file:
+            shapes = list(_write(listed, images, file, progress))
             os.fsync(file.fileno())
-        np.save(unfinished / "shapes.npy", np.array(shapes, dtype=np.int64))
+        np.save(unfinished / SHAPES, np.array(shapes, dtype=np.int64))
+        # For people, who see it in a list of caches.
+        (unfinished / ABOUT).write_text(json.dumps({"root": str(listed.root)}) + "\n")
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _write(
-    listed: Index, side: int, file: IO[bytes], progress: ProgressCallback | None
+    listed: Index, images: Iterator[Bytes], file: IO[bytes], progress: ProgressCallback | None
 ) -> Iterator[tuple[int, ...]]:
     """Write the images of the classes in use to the file, and yield the shape of every image.
 
     The others are empty.
     """
-
-    def decoded(name: str) -> Bytes:
-        return np.asarray(resize_shorter_side(decode(listed.root, name), side))
-
     used = listed.ids(listed.train + listed.test)
-    images = _in_order(decoded, [listed.files[i] for i in used])
     done, wanted = 0, set(used.tolist())
     for i in range(len(listed.files)):
         if i not in wanted:
@@ -184,13 +208,13 @@ def _write(
         yield image.shape
 
 
-def _in_order(work: Callable[[str], Bytes], files: Sequence[str]) -> Iterator[Bytes]:
+def in_order(work: Callable[[str], Result], files: Sequence[str]) -> Iterator[Result]:
     """Yield work(file) for all files in order, computed on all cores a few ahead of the reader.
 
     Threads suffice, because Pillow decodes outside Python's lock.
     """
     threads = os.cpu_count() or 1
-    waiting: deque[Future[Bytes]] = deque()
+    waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             for file in files:

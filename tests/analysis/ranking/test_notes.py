@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.ranking.comparisons import comparisons
-from analysis.ranking.notes import AVERAGED, ONE_SEARCH, SOME_ALONE, notes
+from analysis.ranking.notes import AVERAGED, ONE_SEARCH, SOME_ALONE, notes, validation_notes
 from analysis.ranking.ranking import rankings
 from analysis.ranking.readings import unit_of
 from tests.support.synthetic_study import (
@@ -142,6 +142,25 @@ def test_few_validation_classes_are_the_first_note(held: int, warned: bool) -> N
     if warned:
         assert ranking.notes[0] == ranking.warnings[0]
         assert f"WARNING: {RATIO} chose on {held} classes of sketches" in ranking.notes[0]
+
+
+@pytest.mark.parametrize(("recall", "warned"), [(0.99, True), (0.97, False)])
+def test_saturated_validation_is_warned_of(recall: float, warned: bool) -> None:
+    frame = pd.DataFrame(
+        {
+            "cell": ["a", "b", "c"],
+            "protocol": RATIO,
+            "dataset": "photos",
+            "rule": "selected-on-validation",
+            "peeks": [False, False, True],
+            "select/recall_at_1": [recall, recall, 0.3],
+        }
+    )
+    found = validation_notes(frame, {})
+    assert bool(found) == warned
+    if warned:
+        assert found[0].startswith("WARNING: validation is saturated: half of all trials under")
+        assert "99.0% or more on the held-out classes of photos" in found[0]
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_plan_counts_the_quickstart() -> None:
     assert plan["epochs"] == [3 * (4 * 8 + 28 * 4) + 24 * 8, 120 * 8]
     assert plan["model_epochs"] == plan["epochs"]
     assert len(plan["plan"]) == plan["cells"]
-    assert 0 < plan["estimate"]["accelerator_hours"][0] <= plan["estimate"]["accelerator_hours"][1]
+    assert 0 < plan["estimate"]["worker_hours"][0] <= plan["estimate"]["worker_hours"][1]
     assert plan["estimate"]["seconds"][0] > 0
     assert plan["estimate"]["disk_bytes"] > 0
 
@@ -147,7 +147,7 @@ def test_plan_needs_neither_data_nor_weights_to_count() -> None:
     plan = json.loads(CliRunner().invoke(app, ["plan", "reality_check", "--json"]).stdout)
     assert (plan["cells"], plan["search_trials"], plan["final_trials"]) == (42, 2100, 420)
     assert plan["model_epochs"] == [4 * epochs for epochs in plan["epochs"]]
-    assert plan["estimate"]["accelerator_hours"] is None
+    assert plan["estimate"]["worker_hours"] is None
     assert "not here yet" in plan["estimate"]["unknown"]
 
 

@@ -27,6 +27,7 @@ from trainables.datasets import checking
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
 from trainables.datasets.official.layouts import LAYOUTS
+from trainables.datasets.pixels import is_decoded
 
 
 def run(*words: object):
@@ -225,11 +226,7 @@ def spoiled(root: Path) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("few", [checking.FEW, 0])
-def test_check_lists_every_broken_image_and_the_option_that_leaves_it_out(
-    few, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(checking, "FEW", few)
+def test_check_lists_every_broken_image_and_the_option_that_leaves_it_out(tmp_path):
     broken = spoiled(tmp_path / "Größe und Maß")
     result = run("check", "image_folder", "--root", tmp_path / "Größe und Maß")
     assert result.exit_code == 3
@@ -242,7 +239,7 @@ def test_check_lists_every_broken_image_and_the_option_that_leaves_it_out(
     assert key == ["exclude"]
     assert sorted(files) == sorted(broken)
     without = DatasetRef("image_folder", str(tmp_path / "Größe und Maß"), exclude=tuple(files))
-    assert not checking.check_dataset(without, lambda done, total: None).broken
+    assert not checking.check_dataset(without, 24, lambda done, total: None).broken
 
 
 def test_check_tells_twins_lone_classes_and_what_is_not_read(tmp_path):
@@ -261,6 +258,24 @@ def test_check_tells_twins_lone_classes_and_what_is_not_read(tmp_path):
         in result.stdout
     )
     assert "Every image is good." in result.stdout
+
+
+def test_check_says_where_the_pixels_are_so_that_a_study_starts_at_once(tmp_path, own_home):
+    root = trees.folders(tmp_path / "photos", list("abcd"))
+    result = run("check", "image_folder", "--root", root)
+    assert f"They are kept at 256 pixels in {own_home / 'pixels'} (" in result.stdout
+    assert is_decoded(DatasetRef("image_folder", str(root)), 256)
+    assert run("check", "image_folder", "--root", root).stdout == result.stdout
+    assert "kept" not in run("check", "sketches").stdout
+
+
+def test_check_says_that_pixels_could_not_be_kept(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FAIRTRIAL_DATA", str(tmp_path / "file" / "data"))
+    result = run("check", "image_folder", "--root", trees.folders(tmp_path / "p", list("abcd")))
+    assert result.exit_code == 0
+    assert "Every image is good.\nBut their pixels could not be kept in " in result.stdout
+    assert "(Not a directory)." in result.stdout
 
 
 def test_check_notices_that_a_prepared_image_was_changed(tmp_path, monkeypatch):
@@ -320,6 +335,7 @@ def test_show_draws_the_pictures_of_vectors_and_says_that_there_are_none(tmp_pat
     assert "A contact sheet needs pictures, but features has vectors only" in said(result)
     assert not out.exists()
     files = [trees.jpeg(tmp_path / f"{row}.jpg", row).name for row in range(20)]
+    index.cache_clear()  # as another process would
     result = run("show", "features", "--root", bird_vectors(tmp_path, image=files), "--out", out)
     assert result.exit_code == 0, result.stderr
     with Image.open(out) as sheet:

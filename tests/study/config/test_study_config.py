@@ -12,9 +12,10 @@ from study.config.notices import notices
 from study.config.plan import expand
 from study.config.protocols import PROTOCOLS
 from study.config.study_config import StudyConfig, make
-from tests.support.studies import from_scratch
+from tests.support.studies import from_scratch, own_data
 from trainables.contract import UNTRAINED, ImageTransform, ModelConfig, Split, Training
 
+FROZEN = {"train": "head", "backbone": "small", "weights": "pretrained"}
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"losses": ["contrastiv"]}, "Unknown loss 'contrastiv'. Did you mean 'contrastive'?"),
     ({"dataset": "scetches"}, "Did you mean 'sketches'?"),
@@ -28,6 +29,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"backbone": "small", "weights": "pretrained", "dataset": "cub200"},
         "take images of 1 channel, but those of cub200 have 3",
     ),
+    ({"train": "head"}, "train=head keeps the backbone's weights, but weights=none are random"),
+    ({"views": 2}, "every epoch has its own crops, but views=2"),
+    (FROZEN | {"warm_up": 1}, "warm_up=1 is for a backbone that learns"),
+    (FROZEN | {"head_learning_rate": 0.1}, "set the head's rate as learning_rate"),
+    ({"backbone": "none"}, "backbone=none is for dataset=features, but sketches has images"),
+    ({"head": "mpl"}, "'linear' or 'mlp'"),
+    ({"head_width": 0}, "head_width"),
     ({"pooling": "gaps"}, "Did you mean 'gap'?"),
     ({"optimizer": "adamww"}, "Did you mean 'adamw'?"),
     ({"dataset": "image_folder"}, "data_root"),
@@ -370,3 +378,25 @@ def test_labels_leave_out_what_all_cells_share() -> None:
     plan = expand(two)
     assert plan.label(plan.cells[0]) == "16/contrastive/default"
     assert len({plan.label(cell) for cell in plan.cells}) == len(plan.cells)
+
+
+def test_vectors_need_no_backbone_and_score_themselves(tmp_path: Path) -> None:
+    (root,) = own_data(tmp_path)["vectors"]
+    here = {"dataset": "features", "data_root": root.partition("=")[2], "backbone": "none"}
+    config = make(from_scratch() | here | {"train": "head", "pooling": "gap"})
+    plan = expand(config)
+    assert [(cell.backbone, cell.loss) for cell, _ in plan.baseline_cells()] == [("none", "pooled")]
+    assert plan.spec(plan.cells[1], "search", 0, plan.published("contrastive")).reads_features
+    for wrong in ({"backbone": "tiny"}, {"train": "all"}):
+        with pytest.raises(ValueError, match="set backbone=none, weights=none and train=head"):
+            make(from_scratch() | here | {"train": "head"} | wrong)
+
+
+def test_the_same_study_on_frozen_trunks_and_whole_networks_differs_in_train_only() -> None:
+    values = from_scratch() | FROZEN | {"losses": ["triplet", "triplet@whole"]}
+    plan = expand(make(values | {"where": [{"loss": "triplet@whole", "train": "all"}]}))
+    specs = [plan.spec(cell, "search", 0, plan.published("triplet")) for cell in plan.cells]
+    assert {spec.cell.loss: spec.reads_features for spec in specs} == {
+        "triplet": True,
+        "triplet@whole": False,
+    }

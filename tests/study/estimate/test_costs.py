@@ -1,26 +1,35 @@
-"""What a study would cost, from real training and from the sizes of its files."""
+"""What a study would cost: time from real training, and what comes before the first trial."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from study.config.plan import expand
 from study.config.study_config import make
-from study.driver.tune_callback import CHECKPOINTS
-from study.estimate import pace
-from study.estimate.costs import START_UP, disk, estimate, trial_seconds
+from study.driver.preflight import feature_passes
+from study.estimate import costs, pace
+from study.estimate.costs import (
+    CONTENTION,
+    START_UP,
+    Preparation,
+    estimate,
+    preparation,
+    trial_seconds,
+)
 from study.estimate.counts import count_cells
 from study.estimate.pace import Pace
 from study.presets import PRESETS
 from tests.conftest import MakeConfig
+from tests.support import trees
 from tests.support.studies import from_scratch
 from trainables.contract import Cell
-
-NETWORK = 4 * (
-    9 * 16 + 2 * 16 + 9 * 16 * 32 + 2 * 32 + 9 * 32 * 64 + 2 * 64 + (9 * 64 + 1) * 16
-)  # tiny, one channel, 3 x 3 grid, size 16
+from trainables.datasets.pixels import decode_once
+from trainables.distributed.process import own_device
+from trainables.training.feature_cache import extract
 
 
 def cost(config: Any, slots: int = 1) -> dict[str, Any]:
@@ -33,8 +42,8 @@ def test_real_steps_are_timed(config: MakeConfig) -> None:
         config(losses=["contrastive"], protocols=["fixed_validation"], steps_per_epoch=2000)
     )
     assert START_UP < found["seconds"][0] <= found["seconds"][1]
-    assert 0 < found["accelerator_hours"][0] <= found["accelerator_hours"][1]
-    assert found["device"]
+    assert 0 < found["worker_hours"][0] <= found["worker_hours"][1]
+    assert found["worker"] == ("GPU" if own_device().type == "cuda" else "core")
 
 
 @pytest.fixture
@@ -56,7 +65,7 @@ def test_more_epochs_cost_more_and_more_slots_cost_less(config: MakeConfig) -> N
     }
     short, long = (cost(config(**changes, epochs=epochs)) for epochs in (2, 8))
     assert long["seconds"][1] > 2 * short["seconds"][1]
-    assert long["accelerator_hours"][1] > 2 * short["accelerator_hours"][1]
+    assert long["worker_hours"][1] > 2 * short["worker_hours"][1]
     assert cost(config(**changes, epochs=8), slots=8)["seconds"][1] < long["seconds"][1] / 2
 
 
@@ -107,75 +116,85 @@ def test_seconds_are_steps_scored_images_and_test_images(config: MakeConfig) -> 
     )
 
 
-def test_disk_is_what_final_trials_leave_in_mlflow_and_the_checkpoints_of_running_trials(
-    config: MakeConfig,
-) -> None:
-    changes: dict[str, Any] = {
-        "losses": ["triplet"],
-        "protocols": ["fixed_validation"],
-        "search_trials": 3,
-        "reproductions": 2,
-        "baselines": False,
-    }
-    sizes = {
-        keep: disk(study, count_cells(study), slots=2)
-        for keep in ("none", "first", "all")
-        if (study := expand(config(**changes, keep_embeddings=keep)))
-    }
-    loss = 8 * 40 * 16 // (100 * 64)  # what its miner counts
-    state, files = 4 * NETWORK + 3 * loss, NETWORK + 40 * 2400  # chosen weights and a row per query
-    # Two final trials leave their files in MLflow; two trials run at a time, of which a third
-    # checkpoint is written before the first goes.
-    assert sizes["none"] == 2 * files + 2 * ((CHECKPOINTS + 1) * state + files)
-    embeddings = 4 * 4800 * (16 + 9 * 64)
-    assert sizes["first"] == sizes["none"] + embeddings + 2 * embeddings
-    assert sizes["all"] == sizes["none"] + 2 * embeddings + 2 * embeddings
-    plan = expand(config(**changes, keep_embeddings="none", keep_checkpoints=True))
-    assert disk(plan, count_cells(plan), slots=2) == sizes["none"] + 3 * state
-
-
-@pytest.mark.parametrize(
-    ("name", "network", "numbers"),
-    [("pixels", 0, 28 * 28), ("untrained", NETWORK, 16 + 9 * 64), ("pca", NETWORK, 16 + 9 * 64)]
-    + [("pooled", NETWORK - 4 * (9 * 64 + 1) * 16, 9 * 64)],
-)
-def test_disk_counts_the_files_and_kept_embeddings_of_baselines(
-    config: MakeConfig, name: str, network: int, numbers: int
-) -> None:
-    for keep, share in (("none", 0), ("first", 1)):
-        changes: dict[str, Any] = {"losses": ["triplet"], "keep_embeddings": keep}
-        one, other = (expand(config(**changes, baselines=each)) for each in (name, False))
-        trials, counts = len(one.baseline_cells()), count_cells(one)
-        more = disk(one, counts, slots=1) - disk(other, counts, slots=1)
-        assert more == trials * (network + 40 * 2400) + share * 4 * 4800 * numbers
-
-
-def test_folds_multiply_what_is_left(config: MakeConfig) -> None:
-    one, four = (
-        expand(config(losses=["triplet"], protocols=[name], strategy="fixed", baselines=False))
-        for name in ("fixed_validation", "k_fold:4")
-    )
-    joined = (
-        (2 + 2) * 40 * 2400
-    )  # and the queries of all four as one, of two final trials and while two run
-    assert (
-        disk(four, count_cells(four), slots=2) == 4 * disk(one, count_cells(one), slots=2) + joined
-    )
-
-
-def test_a_study_needs_no_more_room_for_running_trials_than_it_has_trials(
-    config: MakeConfig,
-) -> None:
-    study = config(losses=["triplet"], protocols=["default"], reproductions=1)
-    plan = expand(study)
-    assert disk(plan, count_cells(plan), slots=64) == disk(plan, count_cells(plan), slots=1)
-
-
 def test_without_data_time_is_unknown_and_disk_is_not() -> None:
     study = make(PRESETS["generalization"]())
     found = cost(study)
     assert found["seconds"] is None
-    assert found["accelerator_hours"] is None
+    assert found["worker_hours"] is None
     assert "not here yet" in found["unknown"]
     # Every run keeps 64 + 512 numbers of every image: 16,185 of Cars, 11,788 of CUB.
     assert found["disk_bytes"] > 4 * 4 * (64 + 512) * (16_185 + 11_788)
+
+
+def photos(tmp_path: Path) -> dict[str, Any]:
+    """Twelve classes of five photos, as changes to a config."""
+    root = trees.folders(tmp_path / "photos", [f"class {i}" for i in range(12)], images=5)
+    return {"dataset": "image_folder", "data_root": str(root), "max_classes": None} | {
+        "losses": ["contrastive"], "protocols": ["fixed_validation"], "image_size": 32,
+        "cache_size": 48, "baselines": False,
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("timed")
+def test_what_comes_first_is_decoding_unless_it_is_done(config: MakeConfig, tmp_path: Path) -> None:
+    study = config(**photos(tmp_path))
+    plan = expand(study)
+    (first,) = preparation(plan)
+    assert (first.what, first.images) == ("decode image_folder", 60)
+    assert first.core_seconds > 0
+    before = cost(study)
+    decode_once(plan.dataset_ref("image_folder"), study.cache_size)
+    assert preparation(plan) == []
+    after = cost(study)
+    assert after["preparation"] == []
+    assert [each["what"] for each in before["preparation"]] == ["decode image_folder"]
+    assert after["cache_bytes"] == pytest.approx(before["cache_bytes"], rel=0.3)
+
+
+@pytest.mark.usefixtures("timed")
+def test_frozen_trunks_are_asked_for_every_pass_that_is_not_cached(
+    config: MakeConfig, tmp_path: Path
+) -> None:
+    study = config(
+        losses=["contrastive"], train="head", backbone="small", weights="pretrained", views=2,
+        max_classes=5, baselines=False,
+    )  # fmt: skip
+    plan = expand(study)
+    whats = [(each.what, each.images) for each in preparation(plan)]
+    assert whats == [
+        ("compute the features of sketches", 600),
+        ("compute the features of sketches, view 1", 300),
+        ("compute the features of sketches, view 2", 300),
+    ]
+    centre, *views = feature_passes(plan)
+    extract(centre)
+    assert [each.images for each in preparation(plan)] == [300, 300]
+    for each in views:
+        extract(each)
+    assert preparation(plan) == []
+
+
+def test_work_before_the_first_trial_counts_in_hours_and_in_time(
+    config: MakeConfig, timed: list[Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = config(losses=["contrastive"], protocols=["fixed_validation"])
+    without = cost(study)
+    assert timed
+    monkeypatch.setattr(costs, "preparation", lambda plan: [Preparation("decode it", 9, 7200.0)])
+    found = cost(study)
+    assert found["preparation"] == [{"what": "decode it", "images": 9, "core_seconds": 7200.0}]
+    for low_or_high in (0, 1):
+        hours = found["worker_hours"][low_or_high] - without["worker_hours"][low_or_high]
+        assert hours == pytest.approx(2, abs=0.002)
+        seconds = found["seconds"][low_or_high] - without["seconds"][low_or_high]
+        assert seconds == pytest.approx(7200 / (os.cpu_count() or 1), abs=1)
+
+
+@pytest.mark.usefixtures("timed")
+def test_slots_slow_each_other_in_time_but_do_not_add_work(config: MakeConfig) -> None:
+    study = config(losses=["contrastive"], protocols=["fixed_validation"], steps_per_epoch=2000)
+    plan = expand(study)
+    low, high = trial_seconds(plan, count_cells(plan), {})
+    found = cost(study, slots=2)
+    assert found["worker_hours"] == [round(low / 3600, 3), round(high / 3600, 3)]
+    assert found["seconds"] == [round(START_UP + low / 2), round(START_UP + CONTENTION * high / 2)]

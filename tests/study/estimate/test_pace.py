@@ -125,22 +125,18 @@ def test_only_what_is_alike_counts_and_the_rest_is_timed(
     # 2 cells of 2 search trials, the first of 2 epochs and the other of 1.5 to 2, and 2 final
     # trials of 2 epochs, each of 2 steps and 240 images; 2,400 test images.
     low, high = (2 * ((2 * searched + 2 * 2) * (2 * 0.6 + 2.4) + 2 * 24) for searched in (1.75, 2))
-    assert found["accelerator_hours"] == [round(low / 3600, 3), round(1.4 * high / 3600, 3)]
+    assert found["worker_hours"] == [round(low / 3600, 3), round(high / 3600, 3)]
 
 
-def test_known_paces_need_no_weights_and_no_timing(
-    config: MakeConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_known_paces_need_no_timing(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     study = config(losses=["triplet"], protocols=["fixed_validation"])
     plan = expand(study)
     write(study, {"fixed_validation": [3.6]})
-    monkeypatch.setattr(
-        "study.estimate.costs.obstacle", lambda config: "The weights are not here yet."
-    )
+    monkeypatch.setattr(pace, "_measure", lambda plan, cell: pytest.fail("timed"))
     found = estimate(plan, count_cells(plan), slots=1)
     assert found["unknown"] is None
     assert found["time_from"] == "1 earlier trial of before in MLflow"
-    assert found["device"] is None
+    assert found["worker"]
 
 
 def test_the_work_of_several_workers_is_all_of_theirs(config: MakeConfig) -> None:

@@ -16,7 +16,7 @@ from trainables.contract import DatasetRef
 from trainables.datasets import pixels
 from trainables.datasets.decode import BrokenImageError, decode, resize_shorter_side
 from trainables.datasets.indexing import index
-from trainables.datasets.pixels import cache_bytes, cache_folder, decode_once, load
+from trainables.datasets.pixels import cache_bytes, cache_folder, decode_once, is_decoded, load
 
 SIDE = 24
 
@@ -119,6 +119,65 @@ def test_the_disk_is_estimated_before_and_exact_after(folder):
     assert after == load(dataset_ref, SIDE).pixels.shapes.prod(axis=1).sum()
     assert before == pytest.approx(after, rel=0.4)
     assert cache_bytes(DatasetRef("sketches"), 256) == 0
+
+
+def whole_ref(folder):
+    return DatasetRef("image_folder", str(folder))
+
+
+def few(folder, most=1):
+    return DatasetRef("image_folder", str(folder), max_classes=most)
+
+
+def used(dataset_ref):
+    found = index(dataset_ref)
+    return [int(i) for i in found.ids(found.train + found.test)]
+
+
+def test_a_study_of_few_classes_opens_only_their_images(folder, monkeypatch):
+    opened = []
+    monkeypatch.setattr(
+        pixels, "decode", lambda root, file: opened.append(file) or decode(root, file)
+    )
+    data = load(few(folder), SIDE)
+    wanted = used(few(folder))
+    assert len(wanted) == 6
+    assert sorted(opened) == sorted(data.index.files[i] for i in wanted)
+    assert len(data.pixels) == 12
+    assert [i for i in range(12) if data.pixels[i].size] == wanted
+
+
+def test_a_broken_image_of_an_unused_class_does_no_harm(folder):
+    found = index(few(folder))
+    unused = next(file for i, file in enumerate(found.files) if i not in used(few(folder)))
+    (folder / unused).write_text("404")
+    index.cache_clear()
+    decode_once(few(folder), SIDE)
+    with pytest.raises(BrokenImageError, match=re.escape(unused)):
+        decode_once(whole_ref(folder), SIDE)
+
+
+def test_the_images_of_few_classes_are_those_of_all(folder):
+    part = load(few(folder), SIDE)
+    assert cache_bytes(few(folder), SIDE) == part.pixels.shapes.prod(axis=1).sum()
+    whole = load(whole_ref(folder), SIDE)
+    for i in used(few(folder)):
+        assert np.array_equal(part.pixels[i], whole.pixels[i])
+    assert cache_bytes(few(folder), SIDE) == cache_bytes(whole_ref(folder), SIDE)
+
+
+def test_a_cache_of_all_classes_serves_a_study_of_few(folder, monkeypatch):
+    decode_once(whole_ref(folder), SIDE)
+    monkeypatch.setattr(pixels, "_build", lambda *_: pytest.fail("decoded again"))
+    assert is_decoded(few(folder), SIDE)
+    assert cache_folder(few(folder), SIDE) == cache_folder(whole_ref(folder), SIDE)
+    assert load(few(folder), SIDE).pixels[0].size
+
+
+def test_other_numbers_of_classes_are_other_caches(folder):
+    decode_once(few(folder), SIDE)
+    assert not is_decoded(few(folder, 2), SIDE)
+    assert not is_decoded(whole_ref(folder), SIDE)
 
 
 def test_progress_counts_every_image(folder):

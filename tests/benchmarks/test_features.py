@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import features
 
-SMALL = "--images 16 --vectors 240 --width 8 --trials 3 --epochs 1 --repeats 1".split()
+SMALL = ["--images=16", "--vectors=240", "--width=8", "--trials=3", "--epochs=1", "--repeats=1"]
 
 
 def test_both_sides_compute_the_same(

@@ -1,7 +1,7 @@
 """fairtrial export: write a cell's trained network for other programs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from search_spaces import pick
 from study.cli.terminal import Studies, one_sentence, read_rows, terminal
 from study.driver.folder import find_study
 from trainables.contract import BEST, TrialSpec
+
+if TYPE_CHECKING:
+    from trainables.outputs.embedder import Embedder
 
 
 def export(
@@ -30,18 +33,20 @@ def export(
         folder = find_study(Path(studies), study)
         below = cell.replace("/", "-").replace(":", "-")
         target = Path(to) if to else folder / "export" / below
-        size = _export(folder, cell, seed, target)
+        embedder = _export(folder, cell, seed, target)
     console = terminal()
+    example = "features" if embedder.features else '["one.jpg", "two.jpg"]'
+    per = f"vector of {embedder.features}" if embedder.features else "image"
     console.print(
-        f"Exported  {target}  ({size} numbers per image)", soft_wrap=True, highlight=False
+        f"Exported  {target}  ({embedder.size} numbers per {per})", soft_wrap=True, highlight=False
     )
     console.print("\n    from trainables import load_embedder", highlight=False)
     console.print(f"    embed = load_embedder({str(target)!r})", soft_wrap=True, highlight=False)
-    console.print('    vectors = embed(["one.jpg", "two.jpg"])', highlight=False, markup=False)
+    console.print(f"    vectors = embed({example})", highlight=False, markup=False)
 
 
-def _export(folder: Path, cell: str, seed: int | None, target: Path) -> int:
-    """Write the files, and return how many numbers a vector of the exported model has."""
+def _export(folder: Path, cell: str, seed: int | None, target: Path) -> "Embedder":
+    """Write the files, and return the exported model."""
     from trainables.outputs.exporting import export_model
 
     rows = read_rows(folder)
@@ -66,4 +71,4 @@ def _export(folder: Path, cell: str, seed: int | None, target: Path) -> int:
     weights = rows.fetch(run, BEST)
     if weights is None:
         raise ValueError(f"The final trial of {cell} left no {BEST}; export needs it.")
-    return export_model(weights, TrialSpec.from_dict(rows.spec(run)), target).size
+    return export_model(weights, TrialSpec.from_dict(rows.spec(run)), target)

@@ -1,4 +1,4 @@
-"""Use a trained network in other programs: images in, unit vectors out, cropped as in scoring."""
+"""Use a trained network in other programs: images or features in, unit vectors out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.contract import PCA, POOLED, ImageTransform, TrialSpec
+from trainables.contract import NO_TRUNK, PCA, POOLED, ImageTransform, TrialSpec
 
 # An import of this package must not take the seconds that torch takes.
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-    from trainables.networks.network import Network
+    from trainables.networks.network import HeadNetwork, Network
 
+    AnyNetwork = Network | HeadNetwork
     Picture = str | Path | Image | NDArray[np.uint8]
 
 WEIGHTS, CONFIG, ONNX = "model.safetensors", "config.json", "model.onnx"
@@ -28,10 +29,11 @@ BATCH = 64  # images per forward pass
 class Embedder:
     """Embed images: one unit vector per image, whose dot products are cosines.
 
-    Several models (folds) are joined as one.
+    They are cropped as in scoring. A model that was trained on vectors (dataset=features) takes
+    such vectors in place of images. Several models (folds) are joined as one.
     """
 
-    def __init__(self, config: dict[str, Any], networks: Sequence[Network]) -> None:
+    def __init__(self, config: dict[str, Any], networks: Sequence[AnyNetwork]) -> None:
         self.config, self.networks = config, list(networks)
         # Models exported by versions up to 0.5 say "look".
         seen: dict[str, Any] = config.get("transform") or config["look"]
@@ -45,17 +47,24 @@ class Embedder:
         """Return the length of a vector."""
         return sum(network.size for network in self.networks)
 
-    def __call__(self, images: Sequence[Picture]) -> NDArray[np.float32]:
+    @property
+    def features(self) -> int:
+        """Return the length of the vectors that this model takes; 0 if it takes images."""
+        return int(self.config.get("features", 0))  # versions up to 0.5 know images only
+
+    def __call__(self, images: Sequence[Picture] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Return a row per image.
 
-        images: files, Pillow images or arrays (height, width[, channels]) of 0 to 255.
+        images: files, Pillow images or arrays (height, width[, channels]) of 0 to 255; for a model
+        that takes vectors, an array (n, features).
         """
         import numpy as np
         import torch
 
+        read = self._vectors if self.features else self.crops
         batches = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
         with torch.inference_mode():
-            rows = [unit_embeddings(self.networks, self.crops(batch)).numpy() for batch in batches]
+            rows = [unit_embeddings(self.networks, read(batch)).numpy() for batch in batches]
         return np.concatenate(rows) if rows else np.zeros((0, self.size), dtype=np.float32)
 
     def crops(self, images: Sequence[Picture]) -> Tensor:
@@ -67,6 +76,18 @@ class Embedder:
         pixels = [self._pixels(image) for image in images]
         boxes = centre(np.array([each.shape for each in pixels]), self.transform)
         return cut(pixels, boxes, self.transform.image_size)
+
+    def _vectors(self, rows: Sequence[Any]) -> Tensor:
+        import numpy as np
+        import torch
+
+        vectors = np.asarray(rows, dtype=np.float32)
+        if vectors.ndim != 2 or vectors.shape[1] != self.features:
+            raise ValueError(
+                f"This model takes vectors of {self.features} numbers, but got an array of shape "
+                f"{vectors.shape}; compute them as those that it was trained on."
+            )
+        return torch.from_numpy(vectors)
 
     def _pixels(self, image: Picture) -> NDArray[np.uint8]:
         """Return the image upright, at the size at which the dataset's images were decoded."""
@@ -92,7 +113,7 @@ class Embedder:
         return np.atleast_3d(np.asarray(image, dtype=np.uint8))
 
 
-def unit_embeddings(networks: Sequence[Network], images: Tensor) -> Tensor:
+def unit_embeddings(networks: Sequence[AnyNetwork], images: Tensor) -> Tensor:
     """Join models as scoring does: normalise, concatenate, normalise."""
     import torch
     from torch.nn import functional as F
@@ -117,15 +138,19 @@ def load_embedder(folder: str | Path) -> Embedder:
     return Embedder(config, load_networks(config, load_file(folder / WEIGHTS)))
 
 
-def export_config(spec: TrialSpec, *, channels: int, shrinks: bool) -> dict[str, Any]:
+def export_config(
+    spec: TrialSpec, *, channels: int, shrinks: bool, features: int
+) -> dict[str, Any]:
     """Return all that load_embedder needs, and where the model comes from.
 
-    shrinks: whether decoding resized the dataset's images.
+    shrinks: whether decoding resized the dataset's images. features: of the user's own vectors; 0
+    for images.
     """
     return {
         "backbone": spec.cell.backbone,
         "embedding_size": 0 if spec.cell.loss == POOLED else spec.cell.embedding_size,
         "channels": channels,
+        "features": features,
         "models": len(spec.splits),
         "pooling": spec.model.pooling,
         "freeze_bn": spec.model.freeze_bn,
@@ -143,24 +168,11 @@ def export_config(spec: TrialSpec, *, channels: int, shrinks: bool) -> dict[str,
     }
 
 
-def load_networks(config: dict[str, Any], tensors: dict[str, Tensor]) -> list[Network]:
+def load_networks(config: dict[str, Any], tensors: dict[str, Tensor]) -> list[AnyNetwork]:
     """Build the networks of an exported config, and load the tensors named `model/parameter`."""
-    from trainables.networks.network import HeadConfig, build_network
-
-    # Models exported by versions up to 0.5 have linear heads and do not say so.
-    kind, width = config.get("head", "linear"), config.get("head_width", 0)
     networks = []
     for i in range(config["models"]):
-        network = build_network(
-            config["backbone"],
-            config["channels"],
-            head=HeadConfig(config["embedding_size"], kind, width),
-            pooling=config["pooling"],
-            weights=None,
-            freeze_bn=config["freeze_bn"],
-            bf16=config["precision"] == "bfloat16",
-            seed=0,
-        )
+        network = _build(config)
         prefix = f"{i}/"
         network.load_state_dict(
             {
@@ -171,3 +183,23 @@ def load_networks(config: dict[str, Any], tensors: dict[str, Tensor]) -> list[Ne
         )
         networks.append(network.eval())
     return networks
+
+
+def _build(config: dict[str, Any]) -> AnyNetwork:
+    from trainables.networks.network import HeadConfig, build_head_network, build_network
+
+    # Models exported by versions up to 0.5 have linear heads and do not say so.
+    kind, width = config.get("head", "linear"), config.get("head_width", 0)
+    head = HeadConfig(config["embedding_size"], kind, width)
+    if config["backbone"] == NO_TRUNK:
+        return build_head_network(config["features"], head, seed=0)
+    return build_network(
+        config["backbone"],
+        config["channels"],
+        head=head,
+        pooling=config["pooling"],
+        weights=None,
+        freeze_bn=config["freeze_bn"],
+        bf16=config["precision"] == "bfloat16",
+        seed=0,
+    )

@@ -13,9 +13,16 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from trainables.contract import TrialSpec
+from trainables.contract import NO_TRUNK, TrialSpec
 from trainables.datasets.catalogue import DATASETS
-from trainables.networks.network import HeadConfig, InputLayer, Network, build_network
+from trainables.datasets.vectors import load_vectors
+from trainables.networks.network import (
+    HeadConfig,
+    HeadNetwork,
+    InputLayer,
+    Network,
+    build_network,
+)
 from trainables.networks.weights import weights_path
 from trainables.outputs.embedder import (
     CONFIG,
@@ -36,11 +43,15 @@ def export_model(best: Path, spec: TrialSpec, folder: Path) -> Embedder:
     best: the trial's best.pt.
     """
     states: list[dict[str, Tensor]] = torch.load(best, map_location="cpu", weights_only=True)
-    if spec.reads_features:  # the trial left its head only
+    own = spec.cell.backbone == NO_TRUNK  # vectors that the user brought
+    if spec.reads_features and not own:  # the trial left its head only
         trunk = _frozen_trunk(spec)
         states = [trunk | state for state in states]
     info = DATASETS[spec.dataset_ref.dataset]
-    config = export_config(spec, channels=info.channels, shrinks=info.pixels is None)
+    features = _width(spec, states[0]) if own else 0
+    config = export_config(
+        spec, channels=info.channels, shrinks=info.pixels is None, features=features
+    )
     tensors = {
         f"{i}/{name}": value.contiguous()
         for i, state in enumerate(states)
@@ -50,10 +61,16 @@ def export_model(best: Path, spec: TrialSpec, folder: Path) -> Embedder:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
     embedder = Embedder(config, load_networks(config, tensors))
-    write_onnx(
-        embedder.networks, folder / ONNX, channels=info.channels, side=spec.transform.image_size
-    )
+    side = spec.transform.image_size
+    example = torch.rand(2, features) if own else torch.rand(2, info.channels, side, side) * 255
+    write_onnx(embedder.networks, folder / ONNX, example)
     return embedder
+
+
+def _width(spec: TrialSpec, state: dict[str, Tensor]) -> int:
+    """Return the length of the user's vectors: the head's input; without a head, their file's."""
+    inputs = [value.shape[1] for name, value in state.items() if name.endswith("weight")]
+    return inputs[0] if inputs else load_vectors(spec.dataset_ref).shape[1]
 
 
 def _frozen_trunk(spec: TrialSpec) -> dict[str, Tensor]:
@@ -72,12 +89,13 @@ def _frozen_trunk(spec: TrialSpec) -> dict[str, Tensor]:
     return network.state_dict()
 
 
-def write_onnx(networks: Sequence[Network], path: Path, *, channels: int, side: int) -> None:
-    """Write an ONNX model from images to unit vectors.
+def write_onnx(networks: Sequence[Network | HeadNetwork], path: Path, example: Tensor) -> None:
+    """Write an ONNX model from `images` or `features` to unit vectors.
 
-    Its images are floats of 0 to 255, (n, channels, side, side), cropped as in scoring.
+    Images are floats of 0 to 255, (n, channels, side, side), cropped as in scoring; features are
+    the user's own vectors, (n, length). example: two of them.
     """
-    example = torch.rand(2, channels, side, side) * 255
+    name = "images" if example.ndim == 4 else "features"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -85,9 +103,9 @@ def write_onnx(networks: Sequence[Network], path: Path, *, channels: int, side: 
             Exported(networks).eval(),
             (example,),
             path,
-            input_names=["images"],
+            input_names=[name],
             output_names=["embeddings"],
-            dynamic_shapes={"images": {0: torch.export.Dim("n")}},
+            dynamic_shapes=({0: torch.export.Dim("n")},),
             opset_version=OPSET,
             dynamo=True,
             external_data=False,
@@ -98,7 +116,7 @@ def write_onnx(networks: Sequence[Network], path: Path, *, channels: int, side: 
 class Exported(nn.Module):
     """Wrap the networks in operations that any runtime knows: nothing in place, always float32."""
 
-    def __init__(self, networks: Sequence[Network]) -> None:
+    def __init__(self, networks: Sequence[Network | HeadNetwork]) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
 
@@ -109,11 +127,13 @@ class Exported(nn.Module):
 class _Plain:
     """Wrap one network in float32, with the input layer of _normalized()."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network | HeadNetwork) -> None:
         self.network = network
 
     def __call__(self, images: Tensor) -> Any:
         network = self.network
+        if isinstance(network, HeadNetwork):
+            return network(images)
         return network.head(network.pool(network.trunk(_normalized(network.input_layer, images))))
 
 

@@ -26,8 +26,8 @@ from trainables.networks.weights import fetch_weights, weights_digest, weights_p
 if TYPE_CHECKING:
     from trainables.networks.network import Network
 
-FORMAT = 1  # of the files; part of every digest
-PART = 512  # images whose features are computed, kept and lost together
+FORMAT = 2  # of the files and their parts; part of every digest
+PART = 128  # images whose features are computed, kept and lost together: seconds of one core
 BATCH_PIXELS = 2**21  # per channel, of one forward pass
 VIEWS = 20_261  # the first number of the key that draws a view's crops
 ROWS, IDS, ABOUT = "features.npy", "ids.npy", "about.json"

@@ -16,6 +16,7 @@ from trainables.fetch import ProgressCallback
 from trainables.training.feature_cache import PART, FeaturePass, Floats, compute_part
 
 AT_ONCE = 2  # parts that wait for each worker, so that none idles
+SIGN_SECONDS = 2.5  # between two calls of progress, also while the first workers start
 
 
 def extract_on_ray(
@@ -65,7 +66,7 @@ def _compute(wanted: FeaturePass, gpus: float, progress: ProgressCallback) -> No
                 number = missing.pop(0)
                 running[task.remote(wanted, number, gpus)] = number
             progress(min(done * PART, total), total)
-            for ref in ray.wait(list(running))[0]:
+            for ref in ray.wait(list(running), timeout=SIGN_SECONDS)[0]:
                 wanted.keep(running.pop(ref), ray.get(ref))
                 done += 1
         progress(total, total)

@@ -12,10 +12,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from ray import cloudpickle
 from rich.console import Console
+from typer.testing import CliRunner
 
 import study.driver.study_run
 from analysis import read_study
@@ -24,12 +26,18 @@ from analysis.tables.ranking import ranking_table
 from analysis.tracking import TrackingError
 from search_spaces import LOSSES
 from study import run_study
+from study.__main__ import app
 from study.config.plan import expand
 from study.config.study_config import StudyConfig, make
 from study.driver.live_view import LiveView
 from study.presets import SMOKE
+from study.presets.laptop import vectors
 from tests.support.studies import from_scratch
 from tests.support.trees import folders
+from trainables import load_embedder
+from trainables.datasets.indexing import index
+from trainables.datasets.pixels import load
+from trainables.datasets.vectors import load_vectors
 from trainables.training.learner import Learner
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
@@ -370,3 +378,79 @@ def test_a_store_that_cannot_be_made_ends_with_exit_4_and_leaves_nothing(
     assert "fairtrial: MLflow at sqlite:////proc/nowhere/x.db cannot be used" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("studies/*"))
+
+
+def exported(folder: Path, name: str, label: str) -> Any:
+    """Return the network of a cell's final trial, as `fairtrial export` writes it."""
+    target = folder / f"{name}-model"
+    words = ["export", name, label, "--studies", str(folder), "--to", str(target)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return load_embedder(target)
+
+
+def recall_at_1(vectors: np.ndarray, labels: np.ndarray) -> float:
+    similar = vectors @ vectors.T
+    np.fill_diagonal(similar, -9)
+    return float((labels[similar.argmax(axis=1)] == labels).mean())
+
+
+def test_a_frozen_trunk_is_studied_in_both_setups_and_exported_with_its_head(
+    folder: Path, local_ray: None
+) -> None:
+    config = small(
+        folder,
+        name="frozen",
+        losses=["contrastive"],
+        protocols=["default", "fixed_validation"],
+        backbone=["small"],
+        weights="pretrained",
+        pooling="gap",
+        train="head",
+    )
+    done = run_study(config, view=quiet(config))
+    assert (done.failed, done.interrupted) == (0, False)
+    rows = read_study(folder / "frozen")
+    own = rows.finals.set_index("label").loc["contrastive/fixed_validation"]
+    embed = exported(folder, "frozen", "contrastive/fixed_validation")
+    data = load(expand(config).dataset_ref("sketches"), config.cache_size)
+    ids = data.index.ids(data.index.test)
+    vectors = embed([data.pixels[i] for i in ids])
+    assert recall_at_1(vectors, data.index.labels[ids]) == pytest.approx(
+        own["test/recall_at_1"], abs=0.005
+    )
+
+
+def test_vectors_are_studied_and_the_exported_head_takes_vectors(
+    folder: Path, local_ray: None, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 6)
+    features = rng.normal(size=(40, 8))[labels] + 0.5 * rng.normal(size=(240, 8))
+    np.savez(tmp_path / "own.npz", features=features.astype(np.float32), labels=labels)
+    config = make(
+        vectors()
+        | {
+            "name": "vectors",
+            "studies": str(folder),
+            "data_root": str(tmp_path / "own.npz"),
+            "losses": ["contrastive"],
+            "protocols": ["default", "fixed_validation"],
+            "val_fraction": 0.2,
+            "searches": 1,
+            "reproductions": 1,
+            "search_trials": 2,
+            "epochs": 2,
+            "embedding_size": [4],
+        }
+    )
+    done = run_study(config, view=quiet(config))
+    assert (done.failed, done.interrupted) == (0, False)
+    own = read_study(folder / "vectors").finals.set_index("label")
+    embed = exported(folder, "vectors", "contrastive/fixed_validation")
+    found = index(expand(config).dataset_ref("features"))
+    ids = found.ids(found.test)
+    rows = load_vectors(expand(config).dataset_ref("features"))[ids]
+    assert recall_at_1(embed(rows), found.labels[ids]) == pytest.approx(
+        own.loc["contrastive/fixed_validation", "test/recall_at_1"], abs=0.005
+    )

@@ -17,14 +17,16 @@ from trainables import load_embedder
 from trainables.contract import BEST, NOT_TRAINED, DatasetRef, Outputs, Split, TrialSpec
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import Dataset, load
+from trainables.datasets.vectors import load_vectors
 from trainables.networks.network import HeadConfig, build_network
 from trainables.outputs import artifacts
 from trainables.outputs.embedder import CONFIG, ONNX, WEIGHTS, Embedder
 from trainables.outputs.exporting import Exported, _normalized, export_model
+from trainables.training.features import Features, load_data
 from trainables.training.learner import Learner
 
 
-def trained(spec: TrialSpec, data: Dataset, folder: Path) -> Learner:
+def trained(spec: TrialSpec, data: Dataset | Features, folder: Path) -> Learner:
     """A finished final trial, with the files that it leaves."""
     learner = Learner(replace(spec, outputs=Outputs(last=False, embeddings=True)), data)
     while not learner.done:
@@ -174,3 +176,34 @@ def test_what_is_not_a_model_or_not_an_image_is_refused(exported, tmp_path):
     (tmp_path / "a.jpg").write_text("no")
     with pytest.raises(ValueError, match=r"a.jpg must be an image"):
         exported[1]([tmp_path / "a.jpg"])
+
+
+def vectors_spec(path: Path, loss: str = "contrastive") -> TrialSpec:
+    """Return a final trial on vectors that a user brought: 106 classes, as SPLIT needs."""
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(106), 4)
+    names = np.array([f"{label:03}" for label in labels])
+    np.savez(path, features=rng.normal(size=(424, 6)) + labels[:, None] % 7, labels=names)
+    ref = DatasetRef("features", str(path))
+    base = final(loss, backbone="none", epochs=int(loss not in NOT_TRAINED))
+    model = replace(base.model, train="head")
+    cell = replace(base.cell, dataset="features")
+    return replace(base, cell=cell, dataset_ref=ref, model=model)
+
+
+@pytest.mark.parametrize("loss", ["contrastive", "pooled", "pca"])
+def test_a_model_trained_on_vectors_takes_vectors(loss: str, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    spec = vectors_spec(tmp_path / "own.npz", loss)
+    learner = trained(spec, load_data(spec), tmp_path / "trial")
+    export_model(tmp_path / "trial" / BEST, learner.spec, tmp_path / "model")
+    own = load_vectors(spec.dataset_ref)[learner.embeddings[0]["image"]]
+    embedder = load_embedder(tmp_path / "model")
+    assert embedder.features == 6
+    np.testing.assert_allclose(embedder(own), units(learner), atol=1e-6)
+    session = onnxruntime.InferenceSession(tmp_path / "model" / ONNX)
+    for count in (1, 7):
+        (found,) = session.run(None, {"features": own[:count]})
+        np.testing.assert_allclose(found, units(learner)[:count], atol=1e-5)
+    with pytest.raises(ValueError, match=r"takes vectors of 6 numbers, but got .* \(2, 5\)"):
+        embedder(own[:2, :5])

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 from trainables.datasets.catalogue import DATASETS, SKETCHES
 from trainables.metrics.retrieval import score_retrieval
-from trainables.networks.network import Network, build_network
+from trainables.networks.network import HeadConfig, Network, build_network
 
 SIDE = 28  # pixels
 EPOCHS = 8
@@ -90,7 +90,7 @@ def pretrain(images: Tensor, labels: Tensor, *, seed: int) -> Network:
     network = build_network(
         "small",
         channels=1,
-        size=0,
+        head=HeadConfig(size=0),
         pooling="gap-gmp",
         weights=None,
         freeze_bn=False,

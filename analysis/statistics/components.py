@@ -84,9 +84,9 @@ def smallest_difference(
     both = 2 * components.residual**2 / (replicates * classes)
     variance = over_replicates + over_classes + both
     own, rest = replicates - 1, (losses - 2) * (replicates - 1)
-    free, class_df = replicate_df(own, rest, losses - 1), max(1, classes - 1)
-    parts = ((over_replicates + both) ** 2 / free, (over_classes + both) ** 2 / class_df)
-    df = max(min(free, class_df), variance**2 / sum(parts))
+    free, class_df = float(replicate_df(own, rest, losses - 1)), max(1.0, classes - 1.0)
+    parts = (over_replicates + both) ** 2 / free + (over_classes + both) ** 2 / class_df
+    df = max(min(free, class_df), variance**2 / parts)
     quantile = float(range_quantile(losses, np.asarray(df))) / np.sqrt(2)
     reach = brentq(lambda gap: nct.sf(quantile, df, gap) - POWER, 0, 2 * quantile + 10)
     return float(reach * np.sqrt(variance))

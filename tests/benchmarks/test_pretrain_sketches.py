@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from tests.support import ROOT
 from trainables.datasets.catalogue import SKETCHES
 from trainables.networks.backbones import BACKBONES
-from trainables.networks.network import Network, build_network
+from trainables.networks.network import HeadConfig, Network, build_network
 from trainables.networks.weights import load_weights, weights_path
 
 DATA = ROOT / "trainables" / "data"
@@ -53,7 +53,7 @@ def shipped_network(weights: Path | None) -> Network:
     return build_network(
         "small",
         1,
-        size=0,
+        head=HeadConfig(size=0),
         pooling="gap-gmp",
         weights=weights,
         freeze_bn=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,7 +61,7 @@ class Embedder:
         import numpy as np
         import torch
 
-        read = self._vectors if self.features else self.crops
+        read: Callable[[Any], Tensor] = self._vectors if self.features else self.crops
         batches = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
         with torch.inference_mode():
             rows = [unit_embeddings(self.networks, read(batch)).numpy() for batch in batches]

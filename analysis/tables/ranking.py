@@ -126,7 +126,7 @@ def compact_ranking(ranking: Ranking, *, more: str) -> Table:
 def _short_notes(ranking: Ranking) -> Iterator[str]:
     """Yield what a reader of the compact ranking must know; the full one has the rest."""
     if any(row.default for row in ranking.rows):
-        yield "* chosen on the test classes. Never rank it among numbers without the mark."
+        yield "* chosen with test feedback. Never rank it among numbers without the mark."
     own = [row.validation or row.default for row in ranking.rows]
     counts = {numbers[METRICS[0]].replicates for numbers in own if numbers}
     each = f"{max(counts)} replicates" if max(counts, default=0) > 1 else "one replicate"

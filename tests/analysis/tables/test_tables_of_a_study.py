@@ -122,7 +122,7 @@ def test_a_recall_that_falls_is_doubted_until_it_is_above_the_highest_again() ->
 
 
 def test_a_pair_is_told_apart_by_classes_and_replicates_together() -> None:
-    """Twenty classes: in replicate 1 triplet is far ahead of contrastive, in replicate 2 behind."""
+    """Twenty classes: in replicate 1 triplet is ahead of contrastive, in replicate 2 it is not."""
     rows = rows_of(
         [
             final(loss, RATIO, "final", seed)
@@ -130,7 +130,7 @@ def test_a_pair_is_told_apart_by_classes_and_replicates_together() -> None:
             for seed in (1, 2)
         ]
     )
-    hits = {"triplet": {1: 4, 2: 1}, "contrastive": {1: 2, 2: 2}, "margin": {1: 0, 2: 0}}
+    hits = {"triplet": {1: 3, 2: 2}, "contrastive": {1: 2, 2: 2}, "margin": {1: 0, 2: 0}}
     queries = [
         {
             "run_id": f"{loss}/{RATIO}/final-{seed}",
@@ -434,7 +434,8 @@ def test_the_peak_minus_the_chosen_is_the_difference_of_the_setups_the_other_way
     (row,) = [row for row in study.rankings[0].rows if row.loss == "triplet"]
     number = row.difference["recall_at_1"]
     gap = one(make_table("convergence", study), loss="triplet", protocol=RATIO)["peak_minus_chosen"]
-    assert gap == Measurement(-number.value, -number.high, -number.low, PEEKS, peeks=True)
+    assert number.replicates == 2
+    assert gap == replace(number, value=-number.value, low=-number.high, high=-number.low)
     assert gap.low < gap.value < gap.high
 
 

@@ -11,6 +11,7 @@ from benchmarks import features
 SMALL = ["--images=16", "--vectors=240", "--width=8", "--trials=3", "--epochs=1", "--repeats=1"]
 
 
+@pytest.mark.slow
 def test_both_sides_compute_the_same(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

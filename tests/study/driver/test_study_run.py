@@ -395,6 +395,7 @@ def recall_at_1(vectors: np.ndarray, labels: np.ndarray) -> float:
     return float((labels[similar.argmax(axis=1)] == labels).mean())
 
 
+@pytest.mark.slow
 def test_a_frozen_trunk_is_studied_in_both_setups_and_exported_with_its_head(
     folder: Path, local_ray: None
 ) -> None:

@@ -207,7 +207,7 @@ def test_a_study_on_a_cluster_from_ray_up_to_ray_down(laptop: Laptop, node: Path
 
     report = laptop.fairtrial("report", "far")
     assert report.returncode == 0, report.stdout + report.stderr
-    ranked = re.findall(r"^[12] \[.+?\] +(\w+) ", report.stdout, re.M)
+    ranked = re.findall(r"^ +[12] +[a-z]+ +(\w+) ", report.stdout, re.M)
     assert sorted(ranked) == ["contrastive", "triplet"], report.stdout
     assert (laptop.home / "far-report.html").stat().st_size > 10_000
 

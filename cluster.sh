@@ -2,6 +2,7 @@
 # What cluster.yaml and cluster.local.yaml do on each node. Every step may be run again.
 #   environment     the locked environment on the PATH of every shell, the token for its owner alone
 #   install         the versions of requirements.lock, with hashes, and Fair Trial itself
+#   image           on the head in AWS: workers start from the image that the head itself was started from
 #   share WHOM...   on the head: its folder of studies and archives by NFS, to these addresses or networks alone
 #   mount HOST      on a worker: the same folder; HOST:/PATH mounts another server's
 #   stage           the datasets whose archives lie in the shared folder, unpacked on this node's own disk
@@ -43,6 +44,14 @@ install() {
     cat $code/requirements.lock $code/pyproject.toml >$code/.installed
 }
 
+image() { # The head's role may start instances, but may not read what resolve:ssm names; the head was started from what it named.
+    local address=http://169.254.169.254/latest token own
+    token=$(curl -sf -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' $address/api/token)
+    own=$(curl -sf -H "X-aws-ec2-metadata-token: $token" $address/meta-data/ami-id)
+    [[ $own == ami-* ]] || { echo "AWS does not say which image this head has; write it as ImageId in cluster.yaml." >&2; exit 1; }
+    sed -i "s|resolve:ssm:[^\"' ,}]*|$own|g" ~/ray_bootstrap_config.yaml
+}
+
 share() {
     sudo mkdir -p "$shared/studies" "$shared/data"
     sudo chown "$(id -un)" "$shared" "$shared/studies" "$shared/data"
@@ -75,8 +84,8 @@ stage() {
 }
 
 case ${1:-} in
-environment | install | stage) "$1" ;;
+environment | install | image | stage) "$1" ;;
 share) share "${2:?an address or a network}" "${@:3}" ;;
 mount) mount_shared "${2:?the head, or HOST:/PATH}" ;;
-*) sed -n '2,7p' "$0" >&2 && exit 2 ;;
+*) sed -n '2,8p' "$0" >&2 && exit 2 ;;
 esac

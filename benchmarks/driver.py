@@ -40,7 +40,7 @@ from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from study.strategies.tree_parzen_search import TreeParzenSearch
 from trainables.contract import ARTIFACTS
-from trainables.outputs.artifacts import write_checkpoint
+from trainables.outputs.artifacts import write_outputs
 
 SIZES = [8, 16, 24, 32, 48, 64, 96, 128]  # times 25 losses: 200 cells
 MARKS = (100, 300, 1000, 3000, 10_000)
@@ -208,8 +208,8 @@ def leave_outputs(folder: Path) -> None:
             checkpoint.mkdir()
             fold = {"weights": {}, "queries": {trial.started.rule: {}}, "embeddings": None}
             artifacts = {"folds": {0: fold}, "concatenated": {}}
-            write_checkpoint(checkpoint, {"state": {"rows": []}, "artifacts": artifacts})
-            keep(folder, trial.id, ARTIFACTS, checkpoint=checkpoint)
+            write_outputs(checkpoint, {"state": {"rows": []}, "artifacts": artifacts})
+            keep(folder, trial.id, ARTIFACTS, outputs=checkpoint)
             shutil.rmtree(checkpoint)
 
 

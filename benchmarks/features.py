@@ -110,7 +110,7 @@ def extract_ours(root: str, backbone: str, weights: str, clock: Clock) -> Any:
     """Return the features of the file that a study reads, from an empty cache."""
     from trainables.contract import DatasetRef, ImageTransform, ModelConfig
     from trainables.datasets.pixels import decode_once
-    from trainables.training.feature_cache import extract, passes_of
+    from trainables.inputs.feature_cache import extract, passes_of
 
     ref = DatasetRef("image_folder", root)
     model = ModelConfig("gap", weights, freeze_bn=True, precision="float32", train="head")
@@ -173,7 +173,7 @@ def train_ours(specs: list[Any], clock: Clock) -> list[float]:
             worker.begin(spec)
             while not (result := worker.step())["done"]:
                 pass
-            worker.save()
+            worker.outputs()
             scores.append(float(result["score"]))
     return scores
 
@@ -196,9 +196,9 @@ def bare_trial(spec: Any, vectors: Any) -> float:
 
     from search_spaces import find_card
     from trainables.datasets.indexing import index
+    from trainables.inputs.batches import BATCHES
     from trainables.losses import find_builder
     from trainables.metrics.retrieval import score_retrieval
-    from trainables.training.batches import BATCHES
 
     training, (split,), card = spec.training, spec.splits, find_card(spec.cell.loss)
     found = index(spec.dataset_ref)

@@ -1,32 +1,50 @@
-"""Measure images per second: our pipeline against ImageFolder + Pillow + DataLoader.
+"""Measure the input path on one core: images per second from a warm cache, pages of a cold one.
 
-Both read the same JPEGs of 500 x 375, as CUB's are, and make normalised batches of 224 x 224 by a
-random resized crop and a flip. Ours reads the decoded cache and transforms whole batches; the
-library decodes each file each time, with the number of workers that suits it best. "In memory" is
-our transform on arrays that need no reading: the most that the machine allows. Runs are
-interleaved; the benchmark prints medians.
+One core draws boxes, asks the disk for the pixels of the next batch and cuts this one at 224 x 224
+into a reused buffer, from which a GPU copies it. The buffer is pinned where CUDA is there, and
+plain memory elsewhere. Rates are per second and per core-second of the process: other work on the
+machine lowers the first and hardly the second.
+
+Cold: the same after the system has forgotten the file, with pages and milliseconds per image; and
+again with every page read when it is touched, as versions up to 0.5 did. Medians are printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import mmap
 import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from resource import RUSAGE_SELF, getrusage
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-BATCH, SIDE, MEAN, STD = 64, 224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+if TYPE_CHECKING:
+    from trainables.inputs.images import Images
+    from trainables.inputs.loader import Pending
+
+BATCH, SIDE, CACHE_SIDE = 64, 224, 256
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SECONDS = 4.0  # of one measurement, after a warm-up
 CLASSES = 8
+PHOTO, PANORAMA = (500, 375), (1500, 375)  # width and height
+# The sizes that follow each other in a dataset, and so are mixed in its batches.
+SIZES = {
+    "photos": (PHOTO,),
+    "portraits": (PHOTO[::-1],),
+    "panoramas of 4:1": (PANORAMA,),
+    "one panorama in 64": (PANORAMA, *[PHOTO] * 63),
+}
 
 
-def make_files(root: Path, count: int) -> None:
+def make_files(root: Path, count: int, sizes: tuple[tuple[int, int], ...] = (PHOTO,)) -> None:
     """Write JPEGs of smooth colours with edges and grain: about 60 kB each, like photos."""
     from PIL import Image
 
@@ -36,7 +54,7 @@ def make_files(root: Path, count: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         coarse = rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)
         photo = np.asarray(
-            Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC)
+            Image.fromarray(coarse).resize(sizes[i % len(sizes)], Image.Resampling.BICUBIC)
         ).astype(np.int16)
         photo = photo + rng.normal(0, 6, photo.shape).astype(np.int16)
         Image.fromarray(photo.clip(0, 255).astype(np.uint8)).save(
@@ -44,63 +62,48 @@ def make_files(root: Path, count: int) -> None:
         )
 
 
-def library(root: str, *, workers: int, resize_first: bool) -> Iterator[int]:
-    """Yield the sizes of endless batches, made by torchvision."""
-    import torch
-    from torchvision import datasets, transforms
-
-    steps = [transforms.Resize(256)] * resize_first
-    steps += [
-        transforms.RandomResizedCrop(SIDE),
-        transforms.RandomHorizontalFlip(),
-        transforms.ToTensor(),
-        transforms.Normalize(MEAN, STD),
-    ]
-    folder = datasets.ImageFolder(root, transforms.Compose(steps))
-    loader = torch.utils.data.DataLoader(
-        folder,
-        BATCH,
-        shuffle=True,
-        num_workers=workers,
-        persistent_workers=workers > 0,
-        multiprocessing_context="fork" if workers else None,
-    )
-    while True:
-        for images, _ in loader:
-            yield len(images)
-
-
-def ours(root: str, *, in_memory: bool) -> Iterator[int]:
-    """Yield the sizes of endless batches, made as a trial makes them."""
-    import torch
-
+def decoded(root: str, *, in_memory: bool = False) -> Images:
+    """Return the images of the cache, as a trial reads them."""
     from trainables.contract import DatasetRef, ImageTransform
     from trainables.datasets.pixels import Dataset, Pixels, load
-    from trainables.networks.backbones import Entry
-    from trainables.networks.network import InputLayer
-    from trainables.training.crops import draws
-    from trainables.training.images import Images
+    from trainables.inputs.images import Images
 
-    data = load(DatasetRef("image_folder", root), 256)
+    data = load(DatasetRef("image_folder", root), CACHE_SIDE)
     if in_memory:
         flat = np.concatenate([data.pixels[i].ravel() for i in range(len(data.pixels))])
         data = Dataset(data.index, Pixels(flat, data.pixels.shapes))
     transform = ImageTransform(
-        SIDE, 256, 0.875, "resized", (0.08, 1.0), (3 / 4, 4 / 3), 0, flip=True
+        SIDE, CACHE_SIDE, 0.875, "resized", (0.08, 1.0), (3 / 4, 4 / 3), 0, flip=True
     )
-    images = Images(data, data.index.ids(range(CLASSES)), transform, torch.device("cpu"))
-    normalize = InputLayer(Entry(MEAN, STD))
-    rows, epoch = np.arange(len(images)), 0
-    crops = draws((0, epoch), len(images))
+    return Images(data, data.index.ids(range(CLASSES)), transform)
+
+
+def shuffled(images: Images, *, scoring: bool = False) -> Iterator[Pending]:
+    """Yield batches without end, every image once before any again."""
+    epoch = 0
     while True:
-        if not in_memory:
-            epoch += 1
-            rows, crops = (
-                np.random.default_rng(epoch).permutation(len(images)),
-                draws((0, epoch), len(images)),
-            )
-        for i in range(0, len(rows) - BATCH + 1, BATCH):
-            yield len(normalize(images.augmented(rows[i : i + BATCH], crops)))
+        epoch += 1
+        order, numbers = np.arange(len(images)), images.draws((0, epoch))
+        if not scoring:
+            order = np.random.default_rng(epoch).permutation(order)
+        for i in range(0, len(order) - BATCH + 1, BATCH):
+            rows = order[i : i + BATCH]
+            yield images.plain(rows) if scoring else images.augmented(rows, numbers)
+
+
+def input_path(root: str, *, scoring: bool = False) -> Iterator[int]:
+    """Yield the sizes of endless batches, cut into reused buffers with the next one announced."""
+    import torch
+
+    from trainables.inputs.loader import AHEAD
+
+    cuda = torch.cuda.is_available()
+    size = BATCH * 3 * SIDE * SIDE
+    buffers = [
+        torch.empty(size, dtype=torch.uint8, pin_memory=cuda).zero_() for _ in range(AHEAD + 1)
+    ]
+    for number, (batch, _) in enumerate(pairwise(shuffled(decoded(root), scoring=scoring))):
+        yield len(batch.into(buffers[number % len(buffers)]))
 
 
 def measure(
@@ -111,6 +114,7 @@ def measure(
     answers: Any,
     options: dict[str, Any],
 ) -> None:
+    """Answer with the images per second and per core-second of this process."""
     os.sched_setaffinity(0, cores)
 
     from trainables.distributed.process import prepare_process
@@ -120,21 +124,21 @@ def measure(
     for _ in range(8):
         next(batches)
     barrier.wait()
-    began, done = time.perf_counter(), 0
+    began, worked, done = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - began < SECONDS:
         done += next(batches)
-    answers.put(done / (time.perf_counter() - began))
+    answers.put((done / (time.perf_counter() - began), done / (time.process_time() - worked)))
     batches.close()  # type: ignore[attr-defined]
 
 
-def rate(
+def rates(
     pipeline: Callable[..., Iterator[int]],
     root: str,
     cores: list[int],
-    processes: int,
+    processes: int = 1,
     **options: Any,
-) -> float:
-    """Return the images per second of all processes together."""
+) -> tuple[float, float]:
+    """Return the images per second of all processes together, and per core-second of each."""
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(processes), context.Queue()
     workers = [
@@ -143,24 +147,92 @@ def rate(
     ]
     for process in workers:
         process.start()
-    total = sum(answers.get(timeout=300) for _ in workers)
+    found = [answers.get(timeout=300) for _ in workers]
     for process in workers:
         process.join()
-    return total
+    return sum(each for each, _ in found), statistics.mean(each for _, each in found)
 
 
-def pipelines(cores: int) -> dict[str, Callable[[str, list[int]], float]]:
-    found: dict[str, Callable[[str, list[int]], float]] = {}
-    for workers in range(cores + 2):
-        found[f"ImageFolder, {workers} workers"] = lambda root, on, n=workers: rate(
-            library, root, on, 1, workers=n, resize_first=False
-        )
-    found["ImageFolder, 256 first"] = lambda root, on: rate(
-        library, root, on, 1, workers=cores, resize_first=True
-    )
-    found["ours"] = lambda root, on: rate(ours, root, on, cores, in_memory=False)
-    found["ours, in memory"] = lambda root, on: rate(ours, root, on, cores, in_memory=True)
+def read_cold(root: str, as_touched: bool, answers: Any) -> None:
+    """Answer with the pages waited for, the pages mapped and the ms per image, cold and warm."""
+    from trainables.datasets.pixels import Pixels
+    from trainables.distributed.process import prepare_process
+
+    prepare_process()
+    if as_touched:
+        Pixels.expect = lambda *_: None  # type: ignore[method-assign]
+    images = decoded(root)
+    pixels = images._pixels
+    assert pixels._mapped is not None
+    if as_touched:
+        pixels._mapped.madvise(mmap.MADV_RANDOM)
+    found = []
+    for temperature in ("cold", "warm"):
+        if temperature == "cold":
+            forget(root)
+        batches = pairwise(shuffled(images))
+        before, began, done = getrusage(RUSAGE_SELF), time.perf_counter(), 0
+        while done < len(images) - 2 * BATCH:
+            done += len(next(batches)[0].now())
+        seconds, after = time.perf_counter() - began, getrusage(RUSAGE_SELF)
+        pages = after.ru_majflt - before.ru_majflt, after.ru_minflt - before.ru_minflt
+        found.append((*(each / done for each in pages), 1000 * seconds / done))
+    answers.put(found)
+
+
+def forget(root: str) -> None:
+    """Let the system drop the decoded images from its memory."""
+    from trainables.contract import DatasetRef
+    from trainables.datasets.pixels import ROWS, cache_folder
+
+    with (cache_folder(DatasetRef("image_folder", root), CACHE_SIDE) / ROWS).open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def show_path(folder: str, options: argparse.Namespace) -> None:
+    on = sorted(os.sched_getaffinity(0))[:1]
+    print(f"\nInput path on one core            images/s   per core-second   (batches of {BATCH})")
+    for name, sizes in SIZES.items():
+        root = prepared(folder, name, options.images, sizes)
+        for scoring in (False, True):
+            tried = [rates(input_path, root, on, scoring=scoring) for _ in range(options.repeats)]
+            wall, core = (statistics.median(each) for each in zip(*tried, strict=True))
+            what = f"{name}, {'scoring' if scoring else 'training'}"
+            print(f"{what:<30} {wall:>11,.0f} {core:>17,.0f}")
+
+
+def show_cold(folder: str, options: argparse.Namespace) -> None:
+    root = prepared(folder, "photos", options.images, SIZES["photos"])
+    print("\nReading photos, per image        pages waited for   pages mapped     ms")
+    for name, as_touched in (("asked for ahead", False), ("read as touched", True)):
+        tried = [in_new_process(read_cold, root, as_touched) for _ in range(options.repeats)]
+        for i, temperature in enumerate(("cold", "warm")):
+            of_runs = zip(*(each[i] for each in tried), strict=True)
+            waited, mapped, ms = (statistics.median(each) for each in of_runs)
+            print(f"{temperature}, {name:<26} {waited:>15.2f} {mapped:>14.2f} {ms:>6.2f}")
+
+
+def in_new_process(work: Callable[..., None], *args: Any) -> Any:
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(target=work, args=(*args, answers))
+    process.start()
+    found = answers.get(timeout=300)
+    process.join()
     return found
+
+
+def prepared(folder: str, name: str, count: int, sizes: tuple[tuple[int, int], ...]) -> str:
+    """Return the folder of these images, written and decoded once."""
+    from trainables.contract import DatasetRef
+    from trainables.datasets.pixels import decode_once
+
+    root = Path(folder) / name
+    if not root.exists():
+        make_files(root, count, sizes)
+        decode_once(DatasetRef("image_folder", str(root)), CACHE_SIDE)
+    return str(root)
 
 
 def main() -> None:
@@ -169,43 +241,11 @@ def main() -> None:
     )
     parser.add_argument("--images", type=int, default=768)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FAIRTRIAL_DATA"] = f"{folder}/cache"
-        root = f"{folder}/photos"
-        make_files(Path(root), options.images)
-        from trainables.contract import DatasetRef
-        from trainables.datasets.pixels import decode_once
-
-        began = time.perf_counter()
-        decode_once(DatasetRef("image_folder", root), 256)
-        seconds = time.perf_counter() - began
-        print(
-            f"{options.images} JPEGs of 500 x 375, decoded once in {seconds:.1f} s on "
-            f"{os.cpu_count()} cores; batches of {BATCH}"
-        )
-        for cores in options.cores:
-            on = sorted(os.sched_getaffinity(0))[:cores]
-            tried: dict[str, list[float]] = {name: [] for name in pipelines(cores)}
-            for _ in range(options.repeats):
-                for name, pipeline in pipelines(cores).items():
-                    tried[name].append(pipeline(root, on))
-            show(cores, {name: statistics.median(rates) for name, rates in tried.items()})
-
-
-def show(cores: int, rates: dict[str, float]) -> None:
-    best = max(value for name, value in rates.items() if "workers" in name)
-    print(
-        f"\n{cores} core{'s' * (cores > 1)}                     images/s   against the best "
-        f"ImageFolder"
-    )
-    for name, value in rates.items():
-        print(f"{name:<24} {value:>10.0f}   {value / best:>6.2f}")
-    print(
-        f"ours: {rates['ours'] / best:.1f} times the library; "
-        f"{rates['ours'] / rates['ours, in memory']:.0%} of the transform in memory"
-    )
+        show_path(folder, options)
+        show_cold(folder, options)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ class Breakdown:
     last_trial: float
     prompt: float
     silence: float  # the longest
+    silence_from: float  # when it began
 
 
 def break_down(
@@ -54,6 +55,7 @@ def break_down(
     starts = {event.trial: when for event, when in times if isinstance(event, TrialStarted)}
     ends = {event.trial: when for event, when in times if isinstance(event, TrialEnded)}
     life = [began, *output, prompt]
+    silence, silent_from = max((b - a, a - began) for a, b in pairwise(life))
     return Breakdown(
         first_line=output[0] - began,
         study_starts=min(starts.values()),
@@ -63,7 +65,8 @@ def break_down(
         gap=_gap(sorted(starts.values()), sorted(ends.values())),
         last_trial=max(ends.values()),
         prompt=prompt - began,
-        silence=max(b - a for a, b in pairwise(life)),
+        silence=silence,
+        silence_from=silent_from,
     )
 
 
@@ -122,7 +125,8 @@ def main() -> None:
     show("from a trial's end to the next start, median", f"{found.gap:.3f} s")
     show("all trials", f"{found.last_trial - found.study_starts:.1f} s")
     show("last trial to the prompt", f"{found.prompt - found.last_trial:.1f} s")
-    show("longest time without a sign of life", f"{found.silence:.1f} s")
+    silent = f"longest time without a sign of life, {found.silence_from:.0f} s after Enter"
+    show(silent, f"{found.silence:.1f} s")
     show("Enter to the prompt", f"{found.prompt:.1f} s")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     show("driver", f"{used.ru_utime + used.ru_stime:.1f} core-seconds")

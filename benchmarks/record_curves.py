@@ -55,7 +55,7 @@ def study(**changes: Any) -> StudyConfig:
 def record(job: Job) -> dict[str, Any]:
     """Train one trial to its last epoch, and return its row."""
     from trainables.distributed.process import prepare_process
-    from trainables.training.features import load_data
+    from trainables.inputs.features import load_data
     from trainables.training.learner import Learner
 
     prepare_process()

@@ -51,9 +51,6 @@ class Pretender(Worker):
         super().begin(spec)
         self.rows: list[EpochRow] = []
 
-    def load(self, state: dict[str, Any]) -> None:
-        self.rows = [EpochRow(**row) for row in state["rows"]]
-
     def step(self) -> dict[str, Any]:
         spec, number = self.spec, len(self.rows) + 1
         each = self.seconds / spec.training.epochs
@@ -71,11 +68,6 @@ class Pretender(Worker):
         )
         self.rows.append(row)
         return as_result(row)
-
-    def save(self) -> dict[str, Any]:
-        from dataclasses import asdict
-
-        return {"state": {"rows": [asdict(row) for row in self.rows]}, "artifacts": {}}
 
 
 class PretendedSlot(Slot):

@@ -2,11 +2,24 @@
 
 from search_spaces.losses import LOSSES
 from search_spaces.own import OwnLoss, find_card, find_own, untagged
-from search_spaces.space import Choice, Grid, LossSpace, Param, Range, Value, pick, value_text
+from search_spaces.space import (
+    REALITY_ON,
+    Choice,
+    Claim,
+    Grid,
+    LossSpace,
+    Param,
+    Range,
+    Value,
+    pick,
+    value_text,
+)
 
 __all__ = [
     "LOSSES",
+    "REALITY_ON",
     "Choice",
+    "Claim",
     "Grid",
     "LossSpace",
     "OwnLoss",

@@ -16,6 +16,9 @@ from search_spaces.space import LossSpace, pick
 FAIRTRIAL_PACKAGES = ("search_spaces", "trainables", "analysis", "study")
 
 
+LABELS = "labels_"  # starts the tag of a loss that sees a share of the labels
+
+
 @dataclass(frozen=True)
 class OwnLoss:
     """Hold a loss of your own; package.module:NAME must be one of these."""
@@ -44,9 +47,31 @@ def untagged(name: str) -> str:
     return loss
 
 
-def find_own(name: str) -> OwnLoss:
-    """Return your own loss, from an installed module or one in the current folder."""
-    module, _, attribute = untagged(name).partition(":")
+def labelled_name(loss: str, share: float) -> str:
+    """Return the name under which a loss sees this share of the labels: itself if it sees all."""
+    if share == 1:
+        return loss
+    return f"{loss}{'-' if '@' in loss else '@'}{LABELS}{share:g}"
+
+
+def split_labels(name: str) -> tuple[str, float]:
+    """Return the loss and the share of the labels that labelled_name() made a name of."""
+    found = re.fullmatch(rf"(.+)[@-]{LABELS}([0-9.e-]+)", name)
+    return (found[1], float(found[2])) if found else (name, 1.0)
+
+
+def find_function(name: str) -> Callable[..., Any]:
+    """Return a function of your own by package.module:NAME. Raise ValueError if there is none."""
+    found = _import_own(name, "function")
+    if not callable(found):
+        raise ValueError(f"{name} must be a function, but it is a {type(found).__name__}.")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _import_own(name: str, what: str) -> Any:
+    """Return what is at package.module:NAME, of an installed module or one in this folder."""
+    module, _, attribute = name.partition(":")
     if (first := module.partition(".")[0]) in FAIRTRIAL_PACKAGES:
         raise ValueError(
             f"The module of '{name}' must not be named {first}, as a package of Fair Trial is; "
@@ -55,11 +80,16 @@ def find_own(name: str) -> OwnLoss:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # last, so that a user's analysis.py does not hide our package
     try:
-        found = getattr(import_module(module), attribute)
+        return getattr(import_module(module), attribute)
     except Exception as error:  # a module of the user's may raise anything
         raise ValueError(
-            f"The loss '{name}' must be package.module:NAME, but it cannot be imported: {error}."
+            f"The {what} '{name}' must be package.module:NAME, but it cannot be imported: {error}."
         ) from None
+
+
+def find_own(name: str) -> OwnLoss:
+    """Return your own loss, from an installed module or one in the current folder."""
+    found = _import_own(untagged(name), "loss")
     if not isinstance(found, OwnLoss):
         raise ValueError(
             f"{name} must be an OwnLoss(card, build), but it is a {type(found).__name__}."

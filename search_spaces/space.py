@@ -1,6 +1,7 @@
 """Define the parts of a search space: Grid, Range, Choice, Param, LossSpace; pick() by name."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -14,6 +15,7 @@ BatchKind = Literal["balanced", "random", "triplets", "mined"]
 Similarity = Literal["self", "positive", "negative"]
 # The value of a parameter. Whole numbers are floats here and ints where a loss needs them.
 Value = float | str | bool
+REALITY_ON = ("cub200", "cars196", "sop")  # datasets that the reality check has optima for
 LEVELS = 5  # of a range that no source has a grid for
 
 
@@ -97,16 +99,19 @@ class Choice:
     """Hold a few named values, without an order."""
 
     options: tuple[Value, ...]
+    own: bool = False  # or a function of the user's own, as package.module:NAME
 
     def __post_init__(self) -> None:
         if len(set(self.options)) < 2:
             raise ValueError(f"A choice needs two options or more, but got {self.options}.")
 
     def __contains__(self, value: object) -> bool:
+        if self.own and isinstance(value, str) and re.fullmatch(r"[\w.]+:\w+", value):
+            return True
         return any(value == option and type(value) is type(option) for option in self.options)
 
     def __str__(self) -> str:
-        return " or ".join(str(option) for option in self.options)
+        return " or ".join([*map(str, self.options), *["package.module:NAME"] * self.own])
 
     def ends(self) -> tuple[Value, Value]:
         """Return the first and the last option."""
@@ -133,7 +138,7 @@ class Param:
     code: Value | None = None  # the released code's, where it differs
     thesis: Value | None = None  # table 4
     found: Value | None = None  # the optimum of the thesis's table 15
-    reality: Value | None = None  # the reality check's optimum on CUB
+    reality: tuple[Value | None, ...] = ()  # the reality check's optima, by REALITY_ON
     grid: Grid | None = None  # the values of the thesis's sweep
     inverse: bool = False  # the thesis prints 1 / our value: in thesis, found and grid
     unit: str = ""
@@ -180,10 +185,28 @@ class Param:
 
     def cited(self) -> Iterator[tuple[str, Value]]:
         """Yield (source, value) for every source that gives a value."""
-        for source in ("paper", "code", "thesis", "found", "reality"):
+        for source in ("paper", "code", "thesis", "found"):
             value = getattr(self, source)
             if value is not None:
                 yield source, value
+        for dataset, value in self.optima().items():
+            yield f"reality {dataset}", value
+
+    def optima(self) -> dict[str, Value]:
+        """Return the reality check's optimum by dataset, where it prints one."""
+        found = zip(REALITY_ON, self.reality, strict=False)
+        return {dataset: value for dataset, value in found if value is not None}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Hold a Recall@1 that a loss's authors report, and where it is printed; in percent."""
+
+    dataset: str
+    backbone: str
+    size: int
+    recall_at_1: float
+    source: str
 
 
 @dataclass(frozen=True)
@@ -204,15 +227,23 @@ class LossSpace:
     normalize: bool = True  # whether the raw vector is normalised before the loss
     per_class: int | None = None  # images per class that the loss is defined for; None: the study's
     couples: bool = True  # whether the loss of one sample depends on the other samples of the batch
-    memory: bool = False  # whether a cross-batch memory can wrap it
+    memory: bool = False  # whether it can see embeddings of earlier batches
+    unlabelled: bool = False  # whether images without a label can count in it
+    class_weights: bool = False  # whether it has weights of each class, though it has no proxies
     decay: bool = False  # whether weight decay applies to the loss's own weights
     note: str = ""
+    claims: tuple[Claim, ...] = ()  # of its paper or released code; only what we can cite
     defaults: dict[str, Value] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(
             self, "defaults", {name: param.paper for name, param in self.params.items()}
         )
+
+    @property
+    def has_class_weights(self) -> bool:
+        """Return whether the loss learns something of every train class."""
+        return self.class_weights or self.kind in ("proxy", "classification")
 
 
 def value_text(value: Value) -> str:

@@ -42,7 +42,7 @@ TRAINED = "training."  # prefix of the keys of a setting that replace the study'
 # follows; code: the thesis's.
 TRAINING: dict[str, Param] = {
     "learning_rate": Param(
-        paper=1e-4, thesis=1e-4, reality=1e-6,
+        paper=1e-4, thesis=1e-4, reality=(1e-6, 1e-6, 1e-6),
         search=Range(1e-6, 1e-2, log=True), domain=Range(1e-12, 1e3), unit="of the backbone",
         note=(
             "Table 3 has 6e-4 for SOP. The reality check trains with RMSprop at 1e-6. Trained from "

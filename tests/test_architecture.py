@@ -31,6 +31,7 @@ DOORS = {
     "ray": [
         "trainables/workers/slot.py",
         "trainables/workers/group.py",
+        "trainables/workers/placement.py",
         "trainables/workers/serving.py",
         "trainables/workers/extraction.py",
         "study/cluster/",
@@ -47,8 +48,9 @@ DOORS = {
     "jinja2": ["analysis/report/report.py"],
     "pydantic": [
         "study/config/study_config.py",
-        "study/config/keys.py",
-        "study/config/key_types.py",
+        "study/config/keys/keys.py",
+        "study/config/keys/question.py",
+        "study/config/keys/key_types.py",
     ],
 }
 
@@ -123,11 +125,13 @@ def test_only_one_place_says_tuner_and_torch_trainer(word: str, place: str) -> N
     assert [path.as_posix() for path in FILES if word in (ROOT / path).read_text()] == [place]
 
 
-# Many members of one kind side by side are no crowd: a table, figure, verb or loss is one file.
+# Many members of one kind side by side are no crowd: a table, figure, verb, loss or preset's script
+# is one file.
 ROOMY = {
     "analysis/tables",
     "analysis/figures",
     "study/cli",
+    "study/scripts",
     "search_spaces/losses",
     "trainables/losses",
 }

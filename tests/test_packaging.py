@@ -7,6 +7,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import yaml
 from setuptools import find_packages
 
 from trainables.networks.backbones import BACKBONES
@@ -31,6 +32,13 @@ def test_the_lock_records_no_download_address() -> None:
 
 def test_versions_cannot_drift() -> None:
     assert PROJECT["tool"]["uv"]["exclude-newer"]
+
+
+def test_the_licence_and_the_citation_say_what_the_project_says() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (ROOT / "LICENSE").read_text().startswith("MIT License")
+    assert PROJECT["project"]["license"] == citation["license"] == "MIT"
+    assert citation["version"] == PROJECT["project"]["version"]
 
 
 def test_every_package_is_shipped() -> None:

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from search_spaces import pick
 from trainables.datasets import pixels
 from trainables.fetch import home
-from trainables.training import feature_cache
+from trainables.inputs import feature_cache
 
 KINDS = ("pixels", "features", "vectors", "weights")  # folders below home()
 LEFTOVERS = (".unfinished", ".parts", ".part")  # of what a killed process was making
@@ -150,7 +150,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _pixels(path: Path) -> str:
     """Return what the name and the shapes tell; older caches do not say whose images they hold."""
-    name = re.fullmatch(r"(.+)-(\d+)-[0-9a-f]{16}(-\d+)?", path.name)
+    name = re.fullmatch(r"(.+)-(\d+(?:x\d+)?)-[0-9a-f]{16}(-\d+)?", path.name)
     if not name or not (path / pixels.SHAPES).exists():
         return "images"
     count = np.load(path / pixels.SHAPES, allow_pickle=False).prod(axis=1).astype(bool).sum()

@@ -7,8 +7,11 @@ from typing import Any, Literal, get_type_hints
 
 from search_spaces.space import Value
 
+Resize = Literal["shorter", "squash"]
 Phase = Literal["search", "final"]
-Rule = Literal["best-on-test", "selected-on-validation", "last-epoch", "refit", "untrained"]
+Rule = Literal[
+    "best-on-test", "selected-on-validation", "last-epoch", "refit", "untrained", "closed-set"
+]
 # A final trial with the chosen setting or the published one; a refit may follow each.
 FinalKind = Literal["final", "published"]
 # The files that a final trial leaves.
@@ -17,6 +20,8 @@ BEST, QUERIES, EMBEDDINGS = ARTIFACTS = ("best.pt", "queries.csv", "embeddings.n
 CONCATENATED = "concatenated"
 PEEKING: Rule = "best-on-test"
 LAST: Rule = "last-epoch"
+CLOSED: Rule = "closed-set"  # at the last epoch, on other images of the train classes
+CLOSED_SET = "closed_set"  # its protocol
 # Validation on fewer classes is warned of: on two of them one loss lost 6.9 points of Recall@1.
 FEW_CLASSES = 10
 # The score of a search trial that diverged or ran out of memory. A searcher would not see NaN.
@@ -27,6 +32,11 @@ NO_TRUNK = "none"  # its backbone
 # Instead of a loss in a cell that trains nothing: the network as it is with a random head, with a
 # PCA of the train classes as its head, or without a head, so that its pooled features are scored.
 NOT_TRAINED = UNTRAINED, PCA, POOLED = "untrained", "pca", "pooled"
+
+
+def is_closed_set(protocol: str) -> bool:
+    """Return whether train and test images share their classes under this protocol."""
+    return protocol.partition(":")[0] == CLOSED_SET
 
 
 class LawError(ValueError):
@@ -63,24 +73,13 @@ class DatasetRef:
     test_classes: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()  # files left out, as paths below the root
     max_classes: int | None = None  # use only this many of each half, the first ones; None: all
+    closed_set: bool = False  # divide the images of every class, not the classes
+    train_share: float | None = None  # closed_set: of each class's images; None: official lists
+    share_seed: int = 0  # closed_set with a share: draws the images
 
 
 class WrongNode(ValueError):
     """Report that this machine must not train this study's trials: its code or images differ."""
-
-
-@dataclass(frozen=True)
-class WorkerResources:
-    """Say what each slot of a study needs from its cluster."""
-
-    workers: int = 1
-    gpus: float = 0.0  # of one worker, besides one CPU
-    folder: str = ""  # where Ray Train writes its files; all nodes can read it
-
-    @property
-    def worker(self) -> dict[str, float]:
-        """Return the resources of one worker, in Ray's words."""
-        return {"CPU": 1.0} | ({"GPU": self.gpus} if self.gpus else {})
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,8 @@ class Split:
     def __post_init__(self) -> None:
         train, select, test = set(self.train), set(self.select), set(self.test)
         hold(not train & (select | test), "classes are disjoint")
-        hold(
-            not test or select == test or not select & test,
-            "select classes are the test classes, or none of them is",
-        )
+        apart = not test or select == test or not select & test
+        hold(apart, "select classes are the test classes, or none of them is")
 
     def sealed(self) -> "Split":
         """Return this split without its test classes. Raise LawError if it selects on them."""
@@ -110,13 +107,14 @@ class ImageTransform:
     """Say which part of an image the network sees: a random crop in training, else the middle."""
 
     image_size: int  # side of the square that the network gets
-    cache_size: int  # shorter side of the decoded images
+    cache_size: int  # side at which images are decoded
     center_crop: float  # scoring: share of the shorter side
     crop: Literal["resized", "shifted"]
     crop_scale: tuple[float, float]  # resized: share of the image's area
     crop_ratio: tuple[float, float]  # resized: width / height
     max_shift: int  # shifted: the middle, moved by up to this many pixels of the network's input
     flip: bool  # mirror half of the images
+    resize: Resize = "shorter"  # or squash: cache_size x cache_size, whatever the image's shape
 
 
 @dataclass(frozen=True)
@@ -131,6 +129,9 @@ class ModelConfig:
     train: Literal["all", "head"] = "all"  # head: the trunk is frozen, and its features are cached
     head: Literal["linear", "mlp"] = "linear"
     head_width: int = 512  # mlp: of its hidden layer
+    tf32: bool = False  # a GPU's convolutions round to 10 bits; until 0.6 they did, unrecorded
+    compile: bool = False  # the trunk, by torch.compile
+    chunk: int = 0  # images that a worker embeds at a time in a training step; 0: all
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,12 @@ class Training:
     select_metric: str
     deterministic: bool  # the same bits each time, also on a GPU
     views: int = 0  # train=head: cached random crops of each train image; 0: the centre crop
+    normalize: bool | None = None  # vectors before the loss; None: as the loss's card says
+    patience: int | None = None  # epochs without a better selection score; None: no end
+    weights_rate: float | None = (
+        None  # rate of the loss's own weights / learning_rate; None: card's
+    )
+    label_fraction: float = 1.0  # share of every class's train images whose labels the loss sees
 
 
 @dataclass(frozen=True)
@@ -186,15 +193,14 @@ class TrialSpec:
     setting: Mapping[str, Value] = field(default_factory=dict)  # flat: {"loss.margin": 0.5}
     tuned: bool = False  # a search chose the setting
     code: Mapping[str, str] = field(default_factory=dict)  # the driver's, from versions.py
+    label_seed: int = 0  # with a label_fraction: draws the images whose labels the loss sees
 
     def __post_init__(self) -> None:
         if self.phase == "search" and any(split.test for split in self.splits):
             hold(self.peeks, "only a search that says it peeks may hold test classes")
         if not self.peeks and self.cell.loss not in NOT_TRAINED:
-            hold(
-                not any(set(split.select) & set(split.test) for split in self.splits),
-                "who selects on test classes peeks",
-            )
+            feedback = any(set(split.select) & set(split.test) for split in self.splits)
+            hold(not feedback, "who selects on test classes peeks")
 
     @property
     def peeks(self) -> bool:
@@ -242,7 +248,14 @@ class EpochRow:
     done: bool
     diverged: bool = False
     out_of_memory: bool = False
+    out_of_patience: bool = False
     train: Mapping[str, float] = field(default_factory=dict)  # diagnostics of the last batches
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "EpochRow":
+        """Return the row that asdict() returned, even after a trip through JSON."""
+        row: EpochRow = _revive(cls, data)
+        return row
 
     def metrics(self) -> dict[str, float]:
         """Return all finite numbers under flat names, as trackers take them."""
@@ -272,14 +285,10 @@ class FinalRow:
 
     def metrics(self) -> dict[str, float]:
         """Return all numbers under flat names, as trackers take them."""
-        flat = {
-            "test/queries": self.queries,
-            "test/lone_queries": self.lone_queries,
-            "chosen_epoch": fmean(self.epochs),
-        }
+        counts = {"test/queries": self.queries, "test/lone_queries": self.lone_queries}
+        flat = counts | {"chosen_epoch": fmean(self.epochs)}
         for prefix in ("test", "last", "concatenated"):
-            scores: Mapping[str, float] = getattr(self, prefix)
-            flat |= {f"{prefix}/{name}": value for name, value in scores.items()}
+            flat |= {f"{prefix}/{name}": value for name, value in getattr(self, prefix).items()}
         if len(self.epochs) > 1:
             flat |= {f"fold{i}/chosen_epoch": epoch for i, epoch in enumerate(self.epochs)}
         return flat

@@ -63,6 +63,30 @@ def learning_curves(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> 
         )
 
 
+def training_losses(trials: pd.DataFrame, curves: pd.DataFrame) -> Drawing | None:
+    """Draw the training loss of every final trial, a panel per loss, each on its own scale."""
+    points = _points(trials, curves, "train/loss")
+    points = points[points["phase"] == "final"] if len(points) else points
+    if points.empty:
+        return None
+    losses = list(points["loss"].unique())
+    with styled_figure(0.6 + 1.6 * -(-len(losses) // PANELS_PER_ROW)) as figure:
+        for loss, panel in panels(
+            figure, losses, name="training-loss", x="epoch", y="training loss", sharey=False
+        ).items():
+            for _, trial in points[points["loss"] == loss].groupby("run_id"):
+                style = "--" if trial["peeks"].iloc[0] else "-"
+                colour = DEFAULT_COLOUR if trial["peeks"].iloc[0] else VALIDATION_COLOUR
+                panel.plot(
+                    trial["epoch"], trial["value"] / 100, style, color=colour, marker=".", lw=1.2
+                )
+        return Drawing(
+            f"training-loss-{comparison_stem(trials)}",
+            f"Training loss of {', '.join(losses)}",
+            figure,
+        )
+
+
 def _points(trials: pd.DataFrame, curves: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return a row per trial and epoch, in percent, with what the trial was, sorted by loss.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
@@ -46,37 +47,48 @@ def joint_map(
             axis.set_title(
                 f"{part}: {here.sum():,} images, {len(np.unique(labels[here])):,} classes"
             )
-        order = [part for part in PART_COLOURS if (parts == part).any()]
-        for part in order:
-            here = parts == part
-            axes[2].scatter(
-                *plane[here].T,
-                s=_size(plane),
-                c=PART_COLOURS[part],
-                marker=PART_MARKERS[part],
-                alpha=0.5,
-                linewidths=0,
-                rasterized=True,
-            )
+        by_part(axes[2], plane, parts)
         axes[2].set_title("all together")
-        _frame(axes, plane)
-        handles = [
-            Line2D(
-                [],
-                [],
-                linestyle="",
-                marker=PART_MARKERS[part],
-                color=PART_COLOURS[part],
-                markersize=5,
-                label=f"{part} classes",
-            )
-            for part in order
-        ]
-        figure.legend(handles=handles, loc="outside lower right", ncols=len(handles))
+        frame(axes, plane)
+        legend_of_parts(figure, parts)
         figure.suptitle(
             f"{name}: one {kind} of all images", x=0.005, ha="left", fontsize=9.5, fontweight="bold"
         )
         return Drawing(f"joint-{kind}-{name}".replace(", ", "-"), f"{kind} of {name}", figure)
+
+
+def by_part(axis: Axes, plane: Plane, parts: NDArray[np.str_]) -> None:
+    """Draw train, select and test images in one colour each."""
+    for part in (part for part in PART_COLOURS if (parts == part).any()):
+        x, y = plane[parts == part].T
+        axis.scatter(
+            x,
+            y,
+            s=mark_size(plane),
+            c=PART_COLOURS[part],
+            marker=PART_MARKERS[part],
+            alpha=0.5,
+            linewidths=0,
+            rasterized=True,
+        )
+
+
+def legend_of_parts(figure: Figure, parts: NDArray[np.str_]) -> None:
+    """Say below the figure which colour is which part."""
+    handles = [
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            marker=PART_MARKERS[part],
+            color=PART_COLOURS[part],
+            markersize=5,
+            label=f"{part} classes",
+        )
+        for part in PART_COLOURS
+        if (parts == part).any()
+    ]
+    figure.legend(handles=handles, loc="outside lower right", ncols=len(handles))
 
 
 def yoked_map(
@@ -96,7 +108,7 @@ def yoked_map(
         for axis, plane, name in zip(axes[0], maps, names, strict=True):
             by_class(axis, plane, labels)
             axis.set_title(name)
-        _frame(axes[0], np.concatenate(list(maps)))
+        frame(axes[0], np.concatenate(list(maps)))
         for i, (left, right, bottom, top) in enumerate(boxes):
             axes[0, i].add_patch(
                 Rectangle(
@@ -108,8 +120,8 @@ def yoked_map(
                     linewidth=1.2,
                 )
             )
-            by_class(axes[1, i], maps[i], labels, size=4 * _size(maps[i]))
-            _bare(axes[1, i])
+            by_class(axes[1, i], maps[i], labels, size=4 * mark_size(maps[i]))
+            bare(axes[1, i])
             axes[1, i].set(xlim=(left, right), ylim=(bottom, top), title="the framed region")
         if title:
             figure.suptitle(title, x=0.005, ha="left", fontsize=9.5, fontweight="bold")
@@ -133,7 +145,7 @@ def by_class(
         axis.scatter(
             x,
             y,
-            s=size or _size(plane),
+            s=size or mark_size(plane),
             c=colours or None,
             marker=marker,
             alpha=0.8,
@@ -155,21 +167,21 @@ def shade(number: int) -> Any:
     )
 
 
-def _size(plane: Plane) -> float:
+def mark_size(plane: Plane) -> float:
     """Return the area of a mark: smaller where there are many."""
     return float(np.clip(20_000 / max(1, len(plane)), 3.0, 26.0))
 
 
-def _frame(axes: Any, plane: Plane) -> None:
+def frame(axes: Any, plane: Plane) -> None:
     """Put all axes on one scale, without ticks: positions on a map have no units."""
     (left, bottom), (right, top) = plane.min(axis=0), plane.max(axis=0)
     edge = 0.03 * max(right - left, top - bottom, 1e-9)
     for axis in axes:
-        _bare(axis)
+        bare(axis)
         axis.set(xlim=(left - edge, right + edge), ylim=(bottom - edge, top + edge))
 
 
-def _bare(axis: Axes) -> None:
+def bare(axis: Axes) -> None:
     axis.set(xticks=[], yticks=[])
     axis.grid(visible=False)
     axis.spines[["top", "right"]].set_visible(True)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.figures.curves import learning_curves
+from analysis.figures.curves import learning_curves, training_losses
 from analysis.figures.recalls import validation_against_test
 from analysis.figures.search import search_progress
 from analysis.figures.settings import importance_bars, parallel_coordinates, slices
@@ -19,9 +20,13 @@ from analysis.ranking.comparisons import COMPARISON_KEYS, Comparison, comparison
 from analysis.ranking.measurement import metric_label
 from analysis.ranking.ranking import METRICS, Ranking
 from analysis.tables.catalogue import Study
-from analysis.tables.importance import importance
+
+if TYPE_CHECKING:
+    from analysis.maps.embeddings import TrialEmbeddings
 
 COMPARISONS_WITH_MAPS = 3  # the first ones of a study, so that its page stays small enough to mail
+
+ALL_LOSSES = "all"  # in place of the losses to draw maps of
 
 Captioned = Iterable[tuple[Drawing | None, str]]
 
@@ -37,6 +42,7 @@ class FigureData:
     study: Study
     metric: str = METRICS[0]
     cache: Path | None = None
+    losses: tuple[str, ...] = ()  # to draw maps of; empty: the first ones of each ranking
 
     @property
     def trials(self) -> pd.DataFrame:
@@ -44,7 +50,7 @@ class FigureData:
 
     @cached_property
     def importances(self) -> pd.DataFrame:
-        return importance(self.study.rows).frame()
+        return self.study.importance.frame()
 
     def ranking(self, comparison: Comparison) -> Ranking | None:
         """Return this comparison's ranking, if the study has one."""
@@ -108,6 +114,15 @@ def captioned_curves(data: FigureData, comparison: Comparison) -> Captioned:
     yield learning_curves(data.shown(comparison), data.study.rows.curves, data.metric), caption
 
 
+def captioned_losses(data: FigureData, comparison: Comparison) -> Captioned:
+    """Yield the training loss of every final trial."""
+    caption = (
+        "Mean loss of an epoch's batches, a line per final trial, dashed under the default setup. "
+        "Losses cannot be compared with each other: each has its own scale."
+    )
+    yield training_losses(data.shown(comparison), data.study.rows.curves), caption
+
+
 def captioned_search(data: FigureData, comparison: Comparison) -> Captioned:
     """Yield the search, and apart from it the search with test feedback."""
     metric, trials = metric_label(data.metric), data.shown(comparison)
@@ -158,24 +173,59 @@ def captioned_transfer(data: FigureData, comparison: Comparison) -> Captioned:
 
 
 def draw_map(name: str, *, losses: int = 1) -> Draw:
-    """Return a function that maps the first losses of a ranking, if all of them kept embeddings."""
+    """Return a function that maps the first losses of a ranking, or those that were asked for.
+
+    losses: how many go into one figure, if all of them kept embeddings.
+    """
 
     def captioned(data: FigureData, comparison: Comparison) -> Captioned:
-        from analysis.figures.map_pictures import MAPS, first_embeddings  # torch, numba: seconds
+        from analysis.figures.map_pictures import MAPS  # torch, numba: seconds
 
-        ranking, rows = data.ranking(comparison), data.study.rows
-        finals = comparison.trained(rows.finals)
-        models = [
-            embeddings
-            for row in (ranking.rows[:losses] if ranking else [])
-            if (embeddings := first_embeddings(rows, finals, row.loss))
-        ]
-        if len(models) == losses:
-            make, caption = MAPS[name]
-            if drawing := make(models, data.cache):
-                yield replace(drawing, name=f"{drawing.name}-{_stem(comparison)}"), caption
+        models = _models(data, comparison, most=losses)
+        together = [models] if losses > 1 else [[model] for model in models]
+        make, caption = MAPS[name]
+        for group in together:
+            if len(group) >= losses and (drawing := make(group, data.cache)):
+                yield _named(drawing, comparison), caption
 
-    return by_comparison(captioned, most=COMPARISONS_WITH_MAPS)
+    return _draw_maps(captioned)
+
+
+def draw_methods() -> Draw:
+    """Return a function that maps all losses of a ranking, or those asked for, in one yoked map."""
+
+    def captioned(data: FigureData, comparison: Comparison) -> Captioned:
+        from analysis.figures.method_maps import CAPTION, method_maps  # torch, numba: seconds
+
+        if models := _models(data, comparison):
+            for drawing in method_maps(models, cache=data.cache):
+                yield _named(drawing, comparison), CAPTION
+
+    return _draw_maps(captioned)
+
+
+def _draw_maps(captioned: Callable[[FigureData, Comparison], Captioned]) -> Draw:
+    """Return a function that maps the first comparisons; all of them for losses asked for."""
+    few, every = by_comparison(captioned, most=COMPARISONS_WITH_MAPS), by_comparison(captioned)
+    return lambda data: every(data) if data.losses else few(data)
+
+
+def _models(
+    data: FigureData, comparison: Comparison, *, most: int | None = None
+) -> list[TrialEmbeddings]:
+    """Return what the losses asked for keep; without any, the first `most` of the ranking."""
+    from analysis.figures.map_pictures import first_embeddings
+
+    ranking, rows = data.ranking(comparison), data.study.rows
+    finals = comparison.trained(rows.finals)
+    ranked = [row.loss for row in ranking.rows] if ranking else []
+    asked = ranked if ALL_LOSSES in data.losses else [x for x in data.losses if x in ranked]
+    kept = (first_embeddings(rows, finals, loss) for loss in (asked or ranked[:most]))
+    return [embeddings for embeddings in kept if embeddings]
+
+
+def _named(drawing: Drawing, comparison: Comparison) -> Drawing:
+    return replace(drawing, name=f"{drawing.name}-{_stem(comparison)}")
 
 
 def _searches(trials: pd.DataFrame) -> str:

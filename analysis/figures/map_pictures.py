@@ -87,7 +87,7 @@ def tsne_map(
 ) -> Drawing | None:
     """Draw train and test images in one t-SNE."""
     own = whole_classes(embeddings, points)
-    (plane,) = _cached(cache, "joint", [own.units(FC)], lambda units: [joint_tsne(units[0])])
+    (plane,) = cached_maps(cache, "joint", [own.units(FC)], lambda units: [joint_tsne(units[0])])
     return joint_map(plane, own.label, own.part, name=embeddings.name)
 
 
@@ -96,7 +96,7 @@ def umap_map(
 ) -> Drawing | None:
     """Draw train and test images by UMAP."""
     own = whole_classes(embeddings, points)
-    (plane,) = _cached(cache, "umap", [own.units(FC)], lambda units: [umap(units[0])])
+    (plane,) = cached_maps(cache, "umap", [own.units(FC)], lambda units: [umap(units[0])])
     return joint_map(plane, own.label, own.part, name=embeddings.name, kind="UMAP")
 
 
@@ -111,14 +111,14 @@ def yoked_layers(
         return None
     names = list(LAYERS)
     units = [own.units(LAYERS[layer]) for layer in names]
-    maps = _cached(cache, "yoked", units, _yoked_maps)
-    boxes = zoom(maps, _compact_region(maps[0], own.label))
+    maps = cached_maps(cache, "yoked", units, make_yoked)
+    boxes = zoom(maps, compact_region(maps[0], own.label))
     return yoked_map(
         maps, names, own.label, boxes=boxes, title=f"{embeddings.name}: test images, yoked"
     )
 
 
-def _yoked_maps(units: Sequence[Array]) -> list[Plane]:
+def make_yoked(units: Sequence[Array]) -> list[Plane]:
     from analysis.maps.yoked import yoked_tsne
 
     return list(yoked_tsne(units))
@@ -130,34 +130,34 @@ def yoked_models(
     """Draw the embedding layers of several models, yoked, on the test images that all kept."""
     from analysis.maps.yoked import zoom
 
-    common = whole_classes(_common(models[0].only("test"), models), points)
+    common = whole_classes(common_images(models[0].only("test"), models), points)
     if not len(common):
         return None
-    same = [model.take(_rows(model, common.image)) for model in models]
-    maps = _cached(cache, "yoked", [each.units(FC) for each in same], _yoked_maps)
+    same = [model.take(rows_of(model, common.image)) for model in models]
+    maps = cached_maps(cache, "yoked", [each.units(FC) for each in same], make_yoked)
     return yoked_map(
         maps,
         [model.name for model in models],
         common.label,
-        boxes=zoom(maps, _compact_region(maps[0], common.label)),
+        boxes=zoom(maps, compact_region(maps[0], common.label)),
         title=f"fc: test images by {len(models)} models, yoked",
     )
 
 
-def _common(one: TrialEmbeddings, models: Sequence[TrialEmbeddings]) -> TrialEmbeddings:
+def common_images(one: TrialEmbeddings, models: Sequence[TrialEmbeddings]) -> TrialEmbeddings:
     """Return only the images that all models kept."""
     return one.take(
         np.flatnonzero(np.all([np.isin(one.image, model.image) for model in models], axis=0))
     )
 
 
-def _rows(model: TrialEmbeddings, images: Array) -> Array:
+def rows_of(model: TrialEmbeddings, images: Array) -> Array:
     """Return the rows of these images, in their order."""
     order = np.argsort(model.image, kind="stable")
     return order[np.searchsorted(model.image, images, sorter=order)]
 
 
-def _compact_region(plane: Plane, labels: Array) -> Array:
+def compact_region(plane: Plane, labels: Array) -> Array:
     """Return the images of the three classes around the most compact one: a region to zoom into."""
     known = np.unique(labels)
     middles = np.array([np.median(plane[labels == label], axis=0) for label in known])
@@ -202,14 +202,13 @@ def query_gallery(embeddings: TrialEmbeddings) -> Drawing | None:
 
 def _images(own: TrialEmbeddings) -> tuple[Callable[[int], Array], Callable[[int], str]] | None:
     """Return two functions of a row: what the network sees of its image, and its class's name."""
-    import torch
-
     from trainables.datasets.catalogue import DATASETS
     from trainables.datasets.indexing import index
     from trainables.datasets.pixels import cache_folder, load
-    from trainables.training.images import Images
+    from trainables.inputs.images import Images
 
     spec = own.spec
+    sizes = spec.transform.cache_size, spec.transform.resize
     try:
         listed = index(spec.dataset_ref)
     except (ValueError, OSError):
@@ -219,17 +218,16 @@ def _images(own: TrialEmbeddings) -> tuple[Callable[[int], Array], Callable[[int
     if not DATASETS[spec.dataset_ref.dataset].channels:
         return _pictures(own, listed)
     if not (
-        DATASETS[spec.dataset_ref.dataset].pixels
-        or cache_folder(spec.dataset_ref, spec.transform.cache_size).exists()
+        DATASETS[spec.dataset_ref.dataset].pixels or cache_folder(spec.dataset_ref, *sizes).exists()
     ):
         return None
-    data = load(spec.dataset_ref, spec.transform.cache_size)
+    data = load(spec.dataset_ref, *sizes)
     ids = data.index.ids(np.unique(own.label).tolist())
-    images = Images(data, ids, spec.transform, torch.device("cpu"))
+    images = Images(data, ids, spec.transform)
     row_of = {int(image): row for row, image in enumerate(images.ids)}
 
     def pixels(row: int) -> Array:
-        image = images.plain(np.array([row_of[int(own.image[row])]]))[0]
+        image = images.plain(np.array([row_of[int(own.image[row])]])).now()[0]
         channels_last: Array = image.permute(1, 2, 0).numpy()
         return channels_last
 
@@ -263,7 +261,7 @@ def _spread(rows: Array, count: int) -> Array:
     )
 
 
-def _cached(
+def cached_maps(
     folder: Path | None,
     kind: str,
     units: Sequence[Array],

@@ -20,8 +20,10 @@ from analysis.figures.style import (
     styled_figure,
 )
 from analysis.ranking.measurement import metric_label
+from analysis.ranking.readings import DEFAULT, VALIDATION
 from analysis.tables.improvement import year
 from analysis.tables.scores import own
+from trainables.contract import CLOSED_SET
 
 AXIS_LABELS = {"dataset": "dataset", "backbone": "backbone", "embedding_size": "embedding size"}
 PANEL_COLUMNS = [*AXIS_LABELS, "protocol"]
@@ -31,10 +33,11 @@ RECALL_COLUMNS = [*PANEL_COLUMNS, "loss", "metric", "value", "peeks"]  # value: 
 def recall_frame(scores: pd.DataFrame) -> pd.DataFrame:
     """Return each loss's own numbers of the validation setup, or, without any, those that peek."""
     mine = own(scores)
-    setup = "validation" if (mine["setup"] == "validation").any() else "default"
+    there = set(mine["setup"])
+    setup = next((each for each in (VALIDATION, CLOSED_SET) if each in there), DEFAULT)
     mine = mine[mine["setup"] == setup]
     return mine.assign(
-        value=[100 * number.value for number in mine["measurement"]], peeks=setup == "default"
+        value=[100 * number.value for number in mine["measurement"]], peeks=setup == DEFAULT
     )[RECALL_COLUMNS]
 
 

@@ -128,7 +128,7 @@ def _search_legend(found: pd.DataFrame, colour: str) -> list[Line2D]:
     handles = [
         dot("published setting", color=INK, marker="D", markersize=6),
         dot("run to the end"),
-        dot("stopped early, diverged or out of memory", markerfacecolor=PAPER),
+        dot("ended early, diverged or out of memory", markerfacecolor=PAPER),
         Line2D([], [], color=colour, linewidth=1.6, label=best),
     ]
     return (

@@ -39,7 +39,7 @@ def same_vs_different(found: Mapping[tuple[str, str], Nearest], *, name: str) ->
             for axis, part in zip(row, parts, strict=True):
                 axis.set_visible((layer, part) in shown)
                 if (layer, part) in shown:
-                    _panel(axis, shown[layer, part], low=max(-1, low - 0.02))
+                    similarity_panel(axis, shown[layer, part], low=max(-1, low - 0.02))
                     axis.set_title(f"{layer}, {part}: {100 * shown[layer, part].share:.1f} % right")
         handles = [
             Line2D(
@@ -70,7 +70,8 @@ def same_vs_different(found: Mapping[tuple[str, str], Nearest], *, name: str) ->
         )
 
 
-def _panel(axis: Axes, found: Nearest, *, low: float) -> None:
+def similarity_panel(axis: Axes, found: Nearest, *, low: float, counted: bool = True) -> None:
+    """Draw one cloud with its diagonal. counted: also write how many images are right."""
     # One image in a thousand lies beyond the edge and is drawn on it.
     right, same, different = found.right, found.same.clip(low), found.different.clip(low)
     size = float(np.clip(9_000 / len(right), 2.0, 18.0))
@@ -95,15 +96,15 @@ def _panel(axis: Axes, found: Nearest, *, low: float) -> None:
     for cloud in (dots, crosses):
         cloud.set_rasterized(True)
     axis.plot([low, 1], [low, 1], color=INK, linewidth=0.9)
-    count = f"{right.sum():,} of {len(right):,}"
-    axis.text(
-        0.97,
-        0.04,
-        count,
-        transform=axis.transAxes,
-        ha="right",
-        fontsize=8,
-        bbox={"color": PAPER, "alpha": 0.7, "pad": 1.5},
-    )
+    if counted:
+        axis.text(
+            0.97,
+            0.04,
+            f"{right.sum():,} of {len(right):,}",
+            transform=axis.transAxes,
+            ha="right",
+            fontsize=8,
+            bbox={"color": PAPER, "alpha": 0.7, "pad": 1.5},
+        )
     axis.set(xlim=(low, 1.01), ylim=(low, 1.01), aspect="equal")
     axis.set(xlabel="cosine to the nearest of its class", ylabel="cosine to the nearest other")

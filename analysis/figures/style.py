@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -75,12 +75,21 @@ STYLE: dict[str, Any] = {
 class Drawing:
     """Hold a finished figure.
 
-    name: of its files and of its ids on a page. label: what it shows, for screen readers.
+    name: of its files and of its ids on a page. label: what it shows, for screen readers. A drawing
+    that comes from another process has no figure any more, only what was rendered of it.
     """
 
     name: str
     label: str
-    figure: Figure
+    figure: Figure | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs of it."""
+        return {"name": self.name, "label": self.label, "figure": None, **self.render()}
+
+    def render(self) -> dict[str, Any]:
+        """Return all that is rendered of the figure, once."""
+        return {"vector": self.vector, "bitmap": self.bitmap, "width": self.width}
 
     def inline(self) -> str:
         """Return SVG for a page: no prolog, the page's colours, ids that no other figure has."""
@@ -89,7 +98,7 @@ class Drawing:
         viewbox = re.search(r'viewBox="[^"]*"', text)
         assert viewbox, "matplotlib writes a viewBox"
         # A narrow figure stays narrow, with letters as large as in the others.
-        share = self.figure.get_figwidth() / WIDTH
+        share = self.width / WIDTH
         head = (
             '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
             f'{viewbox[0]} role="img" aria-label="{escape(self.label)}" '
@@ -114,13 +123,31 @@ class Drawing:
             count=1,
         )
         vector.write_text(on_white, encoding="utf-8")
-        with mpl.rc_context(STYLE):
-            self.figure.savefig(bitmap, dpi=DPI, facecolor="white", metadata={"Software": None})
+        bitmap.write_bytes(self.bitmap)
         return [vector, bitmap]
+
+    @cached_property
+    def width(self) -> float:
+        """Return the width in inches."""
+        assert self.figure
+        return self.figure.get_figwidth()
+
+    @cached_property
+    def bitmap(self) -> bytes:
+        """Return the figure as PNG on white, laid out as the vector is."""
+        assert self.vector  # first: it lays the figure out
+        assert self.figure
+        buffer = io.BytesIO()
+        with mpl.rc_context(STYLE):
+            self.figure.savefig(
+                buffer, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
+            )
+        return buffer.getvalue()
 
     @cached_property
     def vector(self) -> str:
         """Return the figure as SVG without background, rendered once for the page and its file."""
+        assert self.figure
         buffer = io.StringIO()
         with mpl.rc_context(STYLE):
             self.figure.savefig(
@@ -158,6 +185,15 @@ class Picture:
     drawing: Drawing
     caption: str
     comparison: str = ""
+
+    def marked(self, note: str) -> Picture:
+        """Return the picture with a note below its caption, and its mark on the drawing itself."""
+        mark = note.partition(":")[0]
+        assert self.drawing.figure, "only a figure that is not yet rendered can be marked"
+        self.drawing.figure.text(
+            0.998, 0.998, mark, ha="right", va="top", fontsize="small", color=INK
+        )
+        return replace(self, caption=f"{self.caption} {note}".strip())
 
 
 @contextmanager

@@ -1,8 +1,11 @@
-"""Draw progress by year: how much each loss improves on an older one."""
+"""Draw progress by year: how much each loss improves on an older one, and what papers claimed."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from analysis.figures.style import INK, SERIES, Drawing, styled_figure
 from analysis.tables.table import Table
@@ -55,6 +58,53 @@ def improvement_by_year(table: Table, base: str = "contrastive") -> Drawing | No
         axis.set(ylabel=f"score over that of {base}, %")
         figure.legend(loc="outside lower left", ncols=3)
         return Drawing(f"improvement-over-{base}", f"Improvement over {base} by year", figure)
+
+
+def claims_and_scores_by_year(table: Table) -> Drawing | None:
+    """Draw claimed scores by year, and beside them the measured ones, each with its trend.
+
+    table: the table `papers_versus_reality` of a study or of a paper.
+    """
+    frame = pd.DataFrame([{**dict.fromkeys(("claimed", "measured")), **row} for row in table.rows])
+    if frame.empty or not frame["measured"].notna().any():
+        return None
+    frame = frame[frame["year"].notna()]
+    with styled_figure(3.4) as figure:
+        panels = figure.subplots(1, 2, sharex=True, sharey=True)
+        for axis, name in zip(panels, ("claimed", "measured"), strict=True):
+            axis.set_title(f"according to {'papers' if name == 'claimed' else 'measurements'}")
+            axis.set(xlabel="year of the loss's paper")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panels[0].set(ylabel="Recall@1, %")
+        for i, (dataset, part) in enumerate(frame.groupby("dataset", sort=False)):
+            for axis, name in zip(panels, ("claimed", "measured"), strict=True):
+                mine = part[part[name].notna()].drop_duplicates(["loss", *LINE_COLUMNS])
+                _trend(axis, mine["year"], mine[name], i, str(dataset))
+        figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower left", ncols=3)
+        label = "Claimed and measured Recall@1 by year"
+        return Drawing("papers-versus-reality", label, figure)
+
+
+def _trend(axis: Axes, years: pd.Series, numbers: pd.Series, series: int, label: str) -> None:
+    """Draw scores as points and their least-squares line; what peeks is hollow and starred."""
+    if numbers.empty:
+        return
+    colour, marker, dashes = SERIES[series % len(SERIES)]
+    peeks = any(number.peeks for number in numbers)
+    x, y = years.to_numpy(float), np.array([100 * number.value for number in numbers])
+    axis.plot(
+        x,
+        y,
+        color=colour,
+        marker=marker,
+        linestyle="none",
+        markerfacecolor="none" if peeks else colour,
+        markersize=5,
+        label=label + "*" * peeks,
+    )
+    if len(set(x)) > 1:
+        ends = np.array([x.min(), x.max()])
+        axis.plot(ends, np.polyval(np.polyfit(x, y, 1), ends), color=colour, linestyle=dashes)
 
 
 def _names_in_order(frame: pd.DataFrame) -> dict[str, str]:

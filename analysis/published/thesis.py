@@ -16,6 +16,7 @@ from analysis.tables.frames import records
 from analysis.tables.hyperparameters import hyperparameters
 from analysis.tables.improvement import improvement
 from analysis.tables.mean_ranks import mean_ranks
+from analysis.tables.papers_versus_reality import papers_versus_reality
 from analysis.tables.retrieval import retrieval
 from analysis.tables.split_ratio import split_ratio
 from analysis.tables.table import Column, Table, table
@@ -172,4 +173,5 @@ THESIS: dict[str, Callable[[], Table]] = {
     "default_vs_validation": table_16,
     "effects": lambda: effects(thesis_scores()),
     "improvement": lambda: improvement(thesis_scores()),
+    "papers_versus_reality": lambda: papers_versus_reality(thesis_scores()),
 }

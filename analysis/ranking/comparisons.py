@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from trainables.contract import PIXELS, UNTRAINED
+from analysis.ranking.readings import VALIDATION
+from trainables.contract import CLOSED_SET, PCA, PIXELS, UNTRAINED, is_closed_set
 
 COMPARISON_KEYS = ["dataset", "backbone", "embedding_size"]
 
@@ -33,6 +34,11 @@ class Comparison:
         protocol = self.protocol if self.several else ""
         return title(self.dataset, self.backbone, self.embedding_size, protocol)
 
+    @property
+    def setup(self) -> str:
+        """Return the setup that ranks losses here."""
+        return CLOSED_SET if is_closed_set(self.protocol) else VALIDATION
+
     def trained(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return trials of this protocol and of the default setup, which joins each honest
         protocol.
@@ -44,6 +50,15 @@ class Comparison:
         """Return the baselines: this network without training, and raw pixels."""
         pixels = (trials["dataset"] == self.dataset) & (trials["backbone"] == PIXELS)
         return trials[(self._shares_keys(trials) | pixels) & ~_is_trained(trials)]
+
+    def wider(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the PCA with as many dimensions as the fold models have together; often none."""
+        own = self.trained(trials)
+        folds = own.loc[~own["peeks"].astype(bool), "folds"]
+        size = self.embedding_size * (int(folds.max()) if len(folds) else 1)
+        here = (trials["dataset"] == self.dataset) & (trials["backbone"] == self.backbone)
+        wide = here & (trials["loss"] == PCA) & (trials["embedding_size"] == size)
+        return trials[wide] if size > self.embedding_size else trials.iloc[:0]
 
     def _shares_keys(self, trials: pd.DataFrame) -> pd.Series[bool]:
         size = trials["embedding_size"] == self.embedding_size

@@ -71,6 +71,8 @@ class Decomposition:
 
 def decomposition(ranking: Ranking) -> Decomposition | None:
     """Return the decomposition, or None if it says hardly more than the ranking itself."""
+    if ranking.closed:  # it has no setups to tell apart
+        return None
     numbers = {row.loss: _by_condition(row) for row in ranking.rows}
     own = {row.loss: dict(_own(row)).keys() for row in ranking.rows}
     extra = {each for loss, found in numbers.items() for each in found if each not in own[loss]}
@@ -96,7 +98,9 @@ def _by_condition(row: RankingRow) -> dict[Condition, dict[str, Measurement]]:
         for one in row.beside
         if CONCATENATED not in one.what
     ]
-    return dict(sorted([*_own(row), *beside], key=lambda found: ORDER.index(found[0])))
+    # Of several numbers of one condition the first counts, and the loss's own come first.
+    numbers = dict(reversed([*_own(row), *beside]))
+    return {condition: numbers[condition] for condition in ORDER if condition in numbers}
 
 
 def _condition(numbers: dict[str, Measurement], setup: str) -> Condition:

@@ -18,12 +18,13 @@ from trainables.contract import ImageTransform, ModelConfig, Training
 # equal wherever losses are ranked.
 # Every field of these parts of a spec is compared.
 PARTS = {"model": ModelConfig, "transform": ImageTransform, "training": Training}
-# Except what else is measured, and a slower way to the same numbers.
-HARMLESS = {"metrics", "deterministic"}
+# Except what else is measured, and slower ways to the same numbers.
+HARMLESS = {"metrics", "deterministic", "chunk"}
 COMPARED = (
     "pooling, weights, batch norm, crop, optimiser, schedule, batches, epochs, replicates, final "
     "trials and search trials"
 )
+OUT_OF_MEMORY = "out of memory"  # as the record says how a trial ended
 Treatments = dict[str, dict[str, str]]  # what -> loss -> value
 
 
@@ -33,7 +34,8 @@ class FairnessCheck:
 
     unequal: list[str]
     remark: str = ""  # what else there is to say
-    effort: list[str] = field(default_factory=list)  # what searches cost, where it is not equal
+    # What searches cost where it is not equal, and which settings no GPU had the memory for.
+    effort: list[str] = field(default_factory=list)
 
     @property
     def sentences(self) -> list[str]:
@@ -46,7 +48,7 @@ def check_fairness(rows: StudyRows) -> FairnessCheck:
     if rows.finals.empty:
         return FairnessCheck([])
     unequal = [line for each in comparisons(rows.trials) for line in _of_comparison(rows, each)]
-    effort = list(_efforts(rows))
+    effort = [*_exhausted(rows), *_efforts(rows)]
     if not rows.specs:
         remark = "how trials were trained is unknown, so only budgets were compared."
     elif not unequal:
@@ -90,6 +92,23 @@ def _efforts(rows: StudyRows) -> Iterator[str]:
                 f"Fairness check: searches under {protocol} spent {_span(spent)} epochs; searched "
                 f"parameters: {_span(params)}."
             )
+
+
+def _exhausted(rows: StudyRows) -> Iterator[str]:
+    """Yield by loss and protocol how many settings did not fit into a GPU's memory."""
+    if "outcome" not in rows.trials:
+        return
+    lost = rows.trials[rows.trials["outcome"] == OUT_OF_MEMORY]
+    for (loss, protocol), mine in lost.groupby(["loss", "protocol"], sort=False):
+        of = ((rows.trials["loss"] == loss) & (rows.trials["protocol"] == protocol))[
+            rows.trials["role"].isin(["search", "finalist"])
+        ]
+        where = _devices(mine)
+        yield (
+            f"Fairness check: {len(mine)} of {of.sum()} search trials of {loss} under {protocol} "
+            f"ran out of memory{f' on {where}' if where else ''}: their settings have no score, "
+            f"and the search avoids them. chunk=N needs less memory for the same numbers."
+        )
 
 
 def epochs_spent(rows: StudyRows) -> Mapping[str, int]:
@@ -137,10 +156,18 @@ def treatments(rows: StudyRows, trials: pd.DataFrame) -> Treatments:
         }
         for name, count in counts.items():
             found.setdefault(name, {})[str(loss)] = str(count)
+        if devices := _devices(mine):
+            found.setdefault("devices", {})[str(loss)] = devices
         for name, value in _flat(rows.specs.get(str(mine["cell"].iloc[0]), {}), str(loss)):
             if name not in searched:
                 found.setdefault(name, {})[str(loss)] = value
     return found
+
+
+def _devices(trials: pd.DataFrame) -> str:
+    """Return the models of all GPUs that trials ran on; records before version 0.6 lack them."""
+    named = trials["devices"].dropna() if "devices" in trials else ()
+    return ", ".join(sorted({each for names in named for each in names.split(", ") if each}))
 
 
 def _flat(spec: Mapping[str, Any], loss: str) -> Iterator[tuple[str, str]]:

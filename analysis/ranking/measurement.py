@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.ranking.readings import TUNED_ON_TEST
-from trainables.contract import PEEKING
+from trainables.contract import CLOSED, PEEKING
+
+CLOSED_MARK = "‡"
+CLOSED_NOTE = (
+    f"{CLOSED_MARK} closed set: train and test images share their classes. Never rank it among "
+    "numbers without the mark."
+)
 
 
 @dataclass(frozen=True)
@@ -23,14 +29,21 @@ class Measurement:
     setting: str = ""  # published, tuned or tuned-on-test; empty if there is none or none is known
     peeks: bool = False  # chosen with test feedback
     doubt: str = ""  # why the value cannot be right
+    closed: bool = False  # train and test images share their classes
 
     def __post_init__(self) -> None:
         feedback = self.rule == PEEKING or self.setting == TUNED_ON_TEST
         object.__setattr__(self, "peeks", self.peeks or feedback)
+        object.__setattr__(self, "closed", self.closed or self.rule == CLOSED)
+
+    @property
+    def marks(self) -> str:
+        """Return a star if it peeks, a double dagger of the closed set, a dagger if in doubt."""
+        return "*" * self.peeks + CLOSED_MARK * self.closed + "†" * bool(self.doubt)
 
     def percent(self) -> str:
-        """Return the value in percent for a sentence, with a star if it peeks."""
-        return f"{100 * self.value:.1f}{'*' if self.peeks else ''}"
+        """Return the value in percent for a sentence, with its marks."""
+        return f"{100 * self.value:.1f}{self.marks}"
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.ranking.measurement import CLOSED_NOTE
+from analysis.ranking.readings import of_closed_set
 from analysis.statistics import LEVEL
 from trainables.contract import FEW_CLASSES, UNTRAINED
 
@@ -30,12 +32,16 @@ def notes(finals: pd.DataFrame, *, unit: str) -> list[str]:
     finals: its finished final trials. unit: the column that is the unit of replication.
     """
     own = finals[finals["role"] == "final"]
-    return [
+    closed = bool(of_closed_set(own).any())
+    star = (
         f"* chosen with test feedback: its {_peeked(own)} picked on the test classes. Never rank "
-        f"it among numbers without the mark.",
+        f"it among numbers without the mark."
+    )
+    return [
+        CLOSED_NOTE if closed else star,
         *interval_notes(finals, unit=unit),
-        "Rank: by validation-setup Recall@1; in brackets the ranks that a loss may hold: of two "
-        "without a shown difference either may be ahead.",
+        f"Rank: by {'closed-set' if closed else 'validation-setup'} Recall@1; in brackets the "
+        "ranks that a loss may hold: of two without a shown difference either may be ahead.",
         *_letters(own),
         *_beside(finals),
         *_diverged(finals),
@@ -70,7 +76,8 @@ def _contains(trials: pd.DataFrame, unit: str) -> str:
     spread = (
         f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
     )
-    searched, peeks = _tuned(trials), bool(trials["peeks"].all())
+    searched = _tuned(trials)
+    peeks = bool((trials["peeks"] | of_closed_set(trials)).all())  # then there is no split to draw
     if counts.max() == 1:
         return f"how test classes vary: there is one {'seed' if unit == 'seed' else 'replicate'}"
     if unit == "seed":
@@ -92,7 +99,7 @@ def _caveats(own: pd.DataFrame, unit: str) -> Iterator[str]:
     """Yield what else there is to know of the intervals of these final trials."""
     if unit == "replicate" and own.groupby(["cell", "replicate"]).size().max() > 1:
         yield AVERAGED
-    honest = own[~own["peeks"]]
+    honest = own[~own["peeks"] & ~of_closed_set(own)]
     folds = int(honest["folds"].max()) if len(honest) else 1
     if folds > 1:
         yield (
@@ -116,7 +123,8 @@ def validation_notes(trials: pd.DataFrame, specs: Mapping[str, Mapping[str, Any]
     """
     if trials.empty:
         return []
-    honest = trials[~trials["peeks"].astype(bool) & (trials["rule"] != UNTRAINED)]
+    chooses = ~trials["peeks"].astype(bool) & ~of_closed_set(trials)
+    honest = trials[chooses & (trials["rule"] != UNTRAINED)]
     fewest: dict[tuple[str, str], int] = {}
     for _, cell in honest.drop_duplicates("cell").iterrows():
         held = [len(split["select"]) for split in specs.get(cell["cell"], {}).get("splits", [])]

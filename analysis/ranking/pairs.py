@@ -47,7 +47,7 @@ def _of_comparisons(rows: StudyRows, metric: str) -> Iterator[SetupLosses]:
         found = readings(trained, trained.iloc[:0], parts, unit=unit)
         own = [one for one in found if not one.what]
         measured = [one for one in sample(own, parts, [metric]) if one.numbers]
-        for setup, protocol in ((DEFAULT, "default"), (VALIDATION, comparison.protocol)):
+        for setup, protocol in ((DEFAULT, "default"), (comparison.setup, comparison.protocol)):
             mine = [one for one in measured if one.reading.setup == setup]
             mine.sort(key=lambda one: -one.numbers[metric].value)
             yield SetupLosses(

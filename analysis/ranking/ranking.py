@@ -16,7 +16,6 @@ from analysis.ranking.notes import notes, unsearched_notes, validation_notes
 from analysis.ranking.readings import (
     BASELINE,
     DEFAULT,
-    VALIDATION,
     Parts,
     baseline_name,
     readings,
@@ -56,7 +55,7 @@ class RankingRow:
 
     loss: str
     default: dict[str, Measurement]
-    validation: dict[str, Measurement]
+    validation: dict[str, Measurement]  # or of the closed set, if the ranking is of one
     difference: dict[str, Measurement]  # validation minus default
     rank: int | None = None
     rank_interval: tuple[int, int] | None = None
@@ -87,6 +86,11 @@ class Ranking:
     replicates: int = 0  # of the validation setup, with a finished final trial of any loss
     searches: dict[str, list[int]] = field(default_factory=dict)  # by loss: trials of each search
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def closed(self) -> bool:
+        """Return whether train and test images share their classes."""
+        return any(number.closed for row in self.rows for number in row.validation.values())
 
     @property
     def title(self) -> str:
@@ -153,16 +157,16 @@ def _ranking(
             for one in own
             if one.reading.setup == setup
         }
-        for setup in (VALIDATION, BASELINE)
+        for setup in (comparison.setup, BASELINE)
     }
-    losses = honest[VALIDATION]
+    losses = honest[comparison.setup]
     ahead = ahead_of(all_intervals(losses))
     order = in_order({loss: float(one.mean()) for loss, one in losses.items()}, ahead)
     return Ranking(
         comparison.dataset,
         comparison.backbone,
         comparison.embedding_size,
-        rows=_ranked(_rows([str(loss) for loss in finals["loss"].unique()], sampled), order, ahead),
+        rows=_ranked(_rows(list(finals["loss"].unique()), sampled, comparison.setup), order, ahead),
         baselines={one.reading.loss: one.numbers for one in own if one.reading.setup == BASELINE},
         notes=notes(finals, unit=unit),
         ahead=ahead + _against_baselines(losses, honest[BASELINE], fixed),
@@ -201,10 +205,14 @@ def _against_baselines(
     return found
 
 
-def _rows(losses: Sequence[str], sampled: Sequence[Sampled]) -> list[RankingRow]:
-    """Return a row per loss without its rank; differences are paired within each loss."""
+def _rows(losses: Sequence[str], sampled: Sequence[Sampled], setup: str) -> list[RankingRow]:
+    """Return a row per loss without its rank; differences are paired within each loss.
+
+    setup: the one that ranks.
+    """
+    losses, ranks = [str(loss) for loss in losses], setup
     own = {(one.reading.loss, one.reading.setup): one for one in sampled if not one.reading.what}
-    setups = {loss: (own.get((loss, VALIDATION)), own.get((loss, DEFAULT))) for loss in losses}
+    setups = {loss: (own.get((loss, ranks)), own.get((loss, DEFAULT))) for loss in losses}
     gaps, joint = minus(setups), together(setups, "recall_at_1")
     each = steps(sampled)
     beside: dict[str, list[Beside]] = {loss: [] for loss in losses}
@@ -223,7 +231,7 @@ def _rows(losses: Sequence[str], sampled: Sequence[Sampled]) -> list[RankingRow]
         RankingRow(
             loss,
             _numbers(own.get((loss, DEFAULT))),
-            _numbers(own.get((loss, VALIDATION))),
+            _numbers(own.get((loss, ranks))),
             gaps[loss],
             beside=sorted(beside[loss], key=lambda one: one.setup),
             steps=each.get(loss, []),

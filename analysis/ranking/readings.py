@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.statistics import Sample
-from trainables.contract import CONCATENATED, LAST, PCA, PIXELS, POOLED
+from trainables.contract import (
+    CLOSED_SET,
+    CONCATENATED,
+    LAST,
+    PCA,
+    PIXELS,
+    POOLED,
+    is_closed_set,
+)
 
 PUBLISHED, TUNED, TUNED_ON_TEST = "published", "tuned", "tuned-on-test"  # who chose a setting
 HONEST, REFIT = "selected-on-validation", "refit"  # rules
@@ -39,6 +47,7 @@ class Reading:
     setting: str  # who chose it; empty if there is none or it is unknown
     runs: tuple[str, ...]
     replicates: tuple[int, ...]  # of each run, or its seed; see unit_of()
+    closed: bool = False  # train and test images share their classes
 
     def sample(self, parts: Parts, metric: str) -> Sample:
         """Return the metric's mean in every replicate and test class."""
@@ -64,6 +73,12 @@ def split_queries(queries: pd.DataFrame) -> Parts:
     }
 
 
+def of_closed_set(trials: pd.DataFrame) -> pd.Series[bool]:
+    """Return by trial whether its train and test images share their classes."""
+    protocols = trials["protocol"] if len(trials) else pd.Series(dtype=object)
+    return protocols.map(is_closed_set).astype(bool)
+
+
 def unit_of(trials: pd.DataFrame) -> str:
     """Return the column whose values are the unit of replication, for all of a study's trials.
 
@@ -82,6 +97,7 @@ def readings(
     """
     finals, untrained = (each.assign(unit=each[unit]) for each in (finals, untrained))
     setup = finals["peeks"].map({True: DEFAULT, False: VALIDATION})
+    setup = setup.mask(of_closed_set(finals), CLOSED_SET)
     found = [
         reading
         for (loss, name, role), trials in finals.groupby(["loss", setup, "role"], sort=False)
@@ -136,6 +152,7 @@ def _reading(
         setting=setting,
         runs=tuple(trials["run_id"]),
         replicates=tuple(int(each) for each in trials["unit"]),
+        closed=bool(of_closed_set(trials).any()),
     )
 
 

@@ -55,6 +55,7 @@ def _number(one: Sampled, estimate: Estimate, metric: str) -> Measurement:
         rule=one.reading.rule,
         replicates=len(one.samples[metric].replicates),
         setting=one.reading.setting,
+        closed=one.reading.closed,
     )
 
 
@@ -104,4 +105,5 @@ def difference(estimate: Estimate, one: Sampled, other: Sampled, metric: str) ->
     rule = PEEKING if number.peeks or less.peeks else number.rule
     shared = {*one.samples[metric].replicates} & {*other.samples[metric].replicates}
     ends = difference_ends(estimate.interval())
-    return Measurement(float(estimate.value), *ends, rule, len(shared))
+    closed = number.closed or less.closed
+    return Measurement(float(estimate.value), *ends, rule, len(shared), closed=closed)

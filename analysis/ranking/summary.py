@@ -69,6 +69,8 @@ def _may(near: Sequence[str]) -> str:
 def _how(ranking: Ranking, honest: list[RankingRow]) -> str:
     """Say which settings were used, who chose them, and how often that was repeated."""
     published = [row.loss for row in honest if row.validation["recall_at_1"].setting == PUBLISHED]
+    if ranking.closed:
+        return f"In a closed set, with published settings in {_replicates(ranking.replicates)}"
     epochs = f"epochs chosen on held-out classes in {_replicates(ranking.replicates)}"
     if not ranking.searches:
         return f"With published settings and {epochs}"

@@ -11,7 +11,9 @@ from search_spaces import Value
 
 VERSION = 2  # of the ledger; version 1 was written by Fair Trial 0.5 and earlier
 
-Outcome = Literal["finished", "stopped early", "diverged", "out of memory", "failed"]
+Outcome = Literal[
+    "finished", "stopped early", "out of patience", "diverged", "out of memory", "failed"
+]
 
 
 def _now() -> int:
@@ -77,6 +79,19 @@ class EpochDone(Event, frozen=True, tag="epoch_done"):
     metrics: dict[str, float]
     diverged: bool = False
     out_of_memory: bool = False
+    out_of_patience: bool = False
+
+
+class EpochRepeated(Event, frozen=True, tag="epoch_repeated"):
+    """Record that an epoch ran again after a loss and came out otherwise. The first time counts.
+
+    metrics: those that differ.
+    """
+
+    trial: str
+    epoch: int
+    score: float
+    metrics: dict[str, float]
 
 
 class TestRead(Event, frozen=True, tag="test_read"):
@@ -87,7 +102,10 @@ class TestRead(Event, frozen=True, tag="test_read"):
 
 
 class TrialEnded(Event, frozen=True, tag="trial_ended"):
-    """Record that a trial is over. nodes: where it ran, by rank."""
+    """Record that a trial is over. nodes: where it ran, by rank. devices: models of GPUs, or CPU.
+
+    A trial that went on elsewhere has the devices of all its workers under the last driver.
+    """
 
     trial: str
     outcome: Outcome
@@ -96,6 +114,7 @@ class TrialEnded(Event, frozen=True, tag="trial_ended"):
     metrics: dict[str, float] = {}
     chosen_epoch: float | None = None
     nodes: list[str] = []
+    devices: list[str] = []
     error: str = ""
 
 
@@ -119,6 +138,7 @@ AnyEvent = (
     | StudyResumed
     | TrialStarted
     | EpochDone
+    | EpochRepeated
     | TestRead
     | TrialEnded
     | CheckpointAudited

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +19,7 @@ from analysis.record.ledger import LedgerReader
 from analysis.record.specs import read_shared, spec_dict
 from analysis.record.state import StudyState, TrialState
 from analysis.record.trial_id import REFITS
+from search_spaces import pick
 from trainables.contract import QUERIES
 
 CURVES = ("select/", "seconds")  # metrics whose every epoch is in the curves, of every trial
@@ -74,6 +75,18 @@ class StudyRows:
         tried = found["role"].replace({refit: role for role, refit in REFITS.items()})
         last = found.groupby(["cell", "replicate", tried])["round"].transform("max")
         return found[(found["round"] == last) & (found["status"] == FINISHED)]
+
+
+def of_dataset(rows: StudyRows, dataset: str) -> StudyRows:
+    """Return the study's rows of one dataset; a ValueError names those that it has."""
+    names = dict.fromkeys(map(str, rows.trials["dataset"])) if len(rows.trials) else {}
+    pick(names, dataset, "dataset of this study")
+    trials = rows.trials[rows.trials["dataset"] == dataset]
+    curves, queries = (
+        frame[frame["run_id"].isin(trials["run_id"])] if len(frame) else frame
+        for frame in (rows.curves, rows.queries)
+    )
+    return replace(rows, trials=trials, curves=curves, queries=queries)
 
 
 def read_record(folder: Path) -> StudyRows:
@@ -159,6 +172,7 @@ def _trial_row(trial: TrialState, data: Mapping[str, str]) -> dict[str, Any]:
         "outcome": ended.outcome if ended else None,
         "epochs": ended.epoch if ended else None,
         "nodes": " ".join(ended.nodes) if ended else None,
+        "devices": ", ".join(sorted(ended.devices)) if ended else None,
         "error": (ended.error or None) if ended else None,
     }
 

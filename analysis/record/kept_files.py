@@ -19,21 +19,21 @@ class LostArtifact(ValueError):
     """Report that a file that the record needs is missing, or has changed since it was written."""
 
 
-def keep(folder: Path, trial: TrialId, names: Sequence[str], *, checkpoint: Path | None) -> None:
-    """Move what a trial leaves from its last checkpoint into a folder that stays.
+def keep(folder: Path, trial: TrialId, names: Sequence[str], *, outputs: Path | None) -> None:
+    """Move what a trial leaves from where its slot wrote it into a folder that stays.
 
     The files are on the disk when this returns, so that the trial may end. Raise LostArtifact if
-    the checkpoint is not whole, or has none of these files.
+    there are none, or if they are not whole.
     """
-    files = sealed_files(checkpoint, names) if checkpoint else []
-    if not checkpoint or not files:
-        raise LostArtifact(f"no whole checkpoint of {trial} has {names[0]}")
+    files = sealed_files(outputs, names) if outputs else []
+    if not outputs or not files:
+        raise LostArtifact(f"{trial} has not left a whole {names[0]}")
     home = folder / KEPT / trial.folder
     draft = home.with_name(f"{home.name}.new")
     for old in (draft, home):
         shutil.rmtree(old, ignore_errors=True)
     draft.mkdir(parents=True)
-    for file in (*files, checkpoint / SEAL):
+    for file in (*files, outputs / SEAL):
         link(file, draft / file.name)
     sync_to_disk(draft)
     draft.rename(home)

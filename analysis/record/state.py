@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from analysis.record import events
 from analysis.record.events import AnyEvent
 from analysis.record.trial_id import TrialId
-from trainables.contract import PEEKING, Cell
+from trainables.contract import PEEKING, Cell, is_closed_set
 
 PACE_WINDOW = 600_000  # milliseconds over which the pace is taken
-NO_REST = ("diverged", "out_of_memory")  # an epoch that says so is the trial's last
+# An epoch that says so is the trial's last.
+NO_REST = ("diverged", "out_of_memory", "out_of_patience")
 
 
 class AuditLine(NamedTuple):
@@ -35,6 +36,7 @@ class TrialState:
     commit: str = ""  # of the code that ran it
     versions: str = ""  # of Python and of the libraries that ran it
     rows: list[events.EpochDone] = field(default_factory=list)
+    repeats: list[events.EpochRepeated] = field(default_factory=list)  # that came out otherwise
     ended: events.TrialEnded | None = None
     audit: events.CheckpointAudited | None = None
 
@@ -46,6 +48,12 @@ class TrialState:
     def epoch(self) -> int:
         """Return the last epoch that is on record."""
         return self.rows[-1].epoch if self.rows else 0
+
+    @property
+    def trained(self) -> bool:
+        """Return whether its last epoch is on record."""
+        ended_itself = bool(self.rows) and any(getattr(self.rows[-1], name) for name in NO_REST)
+        return ended_itself or self.epoch >= self.started.epochs
 
     @property
     def peeks(self) -> bool:
@@ -70,6 +78,8 @@ class TrialState:
             return "diverged"
         if last.out_of_memory:
             return "out of memory"
+        if last.out_of_patience:
+            return "out of patience"
         return "stopped early" if last.epoch < self.started.epochs else "finished"
 
 
@@ -147,6 +157,8 @@ class StudyState:
                 follower.study_resumed(event)
             case events.TrialStarted():
                 follower.trial_started(self._start(event))
+            case events.EpochRepeated():
+                self.trials[event.trial].repeats.append(event)
             case events.TestRead():
                 trial = self.trials[event.trial]
                 self._reads += [_reading(trial, epoch, rule) for epoch, rule in event.reads]
@@ -187,7 +199,8 @@ class StudyState:
             self._reads.append(_reading(trial, str(event.epoch), trial.started.rule))
         if event.epoch:  # else a baseline, which is scored and not trained
             cell = self.cells[trial.id.cell]
-            cell.best = max(event.score, cell.best or 0.0)
+            if not is_closed_set(trial.id.cell.protocol):  # which chooses nothing
+                cell.best = max(event.score, cell.best or 0.0)
             self.epochs += 1
             self._recent.append(event.at)
             while self._recent[0] <= event.at - PACE_WINDOW:
@@ -237,7 +250,7 @@ class StudyState:
 
     def _cut_off(self) -> Iterator[AuditLine]:
         for trial in self._peeking.values():
-            if trial.epoch < trial.started.epochs:
+            if not trial.trained:
                 yield _reading(trial, str(trial.epoch + 1), trial.started.rule)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -21,6 +21,7 @@ from analysis.figures.from_study import FigureData
 from analysis.figures.style import Picture
 from analysis.ranking.comparisons import Comparison, comparisons
 from analysis.ranking.fairness import check_fairness
+from analysis.ranking.measurement import CLOSED_MARK
 from analysis.ranking.notes import ONE_SEARCH
 from analysis.ranking.ranking import METRICS, Ranking
 from analysis.ranking.summary import summarise
@@ -32,7 +33,7 @@ from analysis.tables.ranking import ranking_table, tables_of
 from analysis.tables.table import Table
 from analysis.tables.writers import as_csv, as_html, as_markdown
 from analysis.tracking import redact
-from trainables.contract import PEEKING, Rule
+from trainables.contract import CLOSED, PEEKING, Rule
 
 # Beside the page: every figure as SVG and PNG; the points of maps, which take a while to compute.
 FOLDER, CACHE = "figures", "maps"
@@ -46,7 +47,7 @@ SHOWN_ELSEWHERE = (
     "compute",
 )
 OWN_FILE = ("ranking", "beside", "decomposition")  # tables that have a file beside the page
-# Which part of the page has which figures. umap and toy_embeddings are drawn only on request.
+# Which part of the page has which figures. The others are drawn only on request.
 OF_A_COMPARISON = (
     "differences",
     "curves",
@@ -63,8 +64,12 @@ OF_THE_STUDY = (
     "recall_by_dataset",
     "critical_difference",
     "improvement_by_year",
+    "papers_versus_reality",
 )
 MAPS = ("same_vs_different", "joint_map", "yoked_map", "yoked_models", "gallery")
+
+Draw = Callable[[Sequence[str], FigureData], dict[str, list[Picture]]]
+MARKS = {PEEKING: "*", CLOSED: CLOSED_MARK}  # of a rule
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,17 @@ class Section:
     default_in: str  # the section that has the default setup's curves and search, if it is another
 
 
+def draw_in_turn(names: Sequence[str], data: FigureData) -> dict[str, list[Picture]]:
+    """Return the pictures of every figure by its name."""
+    return {name: draw(name, data) for name in names}
+
+
+def figure_data(study: Study, folder: Path, config_yaml: str) -> FigureData:
+    """Return what the figures of this study's page are made of."""
+    config = yaml.safe_load(config_yaml) or {}
+    return FigureData(study, config.get("select_metric", METRICS[0]), cache=folder / CACHE)
+
+
 def write_report(
     study: Study,
     *,
@@ -88,20 +104,19 @@ def write_report(
     config_yaml: str,
     readings: Counter[str],
     maps: bool = False,
+    draw_all: Draw = draw_in_turn,
 ) -> list[Path]:
     """Write report.html, figures/, tables/, ranking.md and the CSV files into the folder; return
     all of them, the page first.
 
     readings: how often the test classes were read, by rule. maps: also make what is computed from
-    embeddings, which takes a while: maps, and recall on train classes.
+    embeddings, which takes a while: maps, and recall on train classes. draw_all: draws figures, in
+    more than one process if there are.
     """
     config = yaml.safe_load(config_yaml) or {}
-    source = FigureData(study, config.get("select_metric", METRICS[0]), cache=folder / CACHE)
+    source = figure_data(study, folder, config_yaml)
     trials, found = study.rows.trials, study.rankings
-    drawn = {
-        name: draw(name, source)
-        for name in (*OF_A_COMPARISON, *OF_THE_STUDY, *(MAPS if maps else ()))
-    }
+    drawn = draw_all((*OF_A_COMPARISON, *OF_THE_STUDY, *(MAPS if maps else ())), source)
     made = {
         name: table
         for name in TABLES
@@ -198,9 +213,7 @@ def _script() -> str:
 
 def _marked(counts: Counter[str]) -> list[str]:
     return [
-        f"{counts[rule]:,} {rule}{'*' if rule == PEEKING else ''}"
-        for rule in get_args(Rule)
-        if counts[rule]
+        f"{counts[rule]:,} {rule}{MARKS.get(rule, '')}" for rule in get_args(Rule) if counts[rule]
     ]
 
 

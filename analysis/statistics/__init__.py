@@ -1,6 +1,7 @@
 """Compute intervals, paired tests, rank groups, and what searches and validation are worth."""
 
 from analysis.statistics.components import QUICKSTART, Components, moments, smallest_difference
+from analysis.statistics.estimate import Estimate, Variance, mean_of, unrelated
 from analysis.statistics.letters import (
     EQUAL,
     ahead_of,
@@ -10,16 +11,7 @@ from analysis.statistics.letters import (
     letters,
     rank_intervals,
 )
-from analysis.statistics.mixed import (
-    ROPE,
-    Estimate,
-    differences,
-    estimates,
-    mean_of,
-    pairs,
-    unpaired,
-    unrelated,
-)
+from analysis.statistics.mixed import ROPE, differences, estimates, pairs, unpaired
 from analysis.statistics.quantiles import LEVEL, student
 from analysis.statistics.sample import Floats, Sample, average
 from analysis.statistics.search import best_so_far, best_within, importance, tunability
@@ -47,6 +39,7 @@ __all__ = [
     "Friedman",
     "Sample",
     "Transfer",
+    "Variance",
     "ahead_of",
     "all_intervals",
     "average",

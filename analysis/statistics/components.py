@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.statistics.estimate import Estimate, Variance
 from analysis.statistics.mixed import replicate_df
-from analysis.statistics.quantiles import range_quantile
 from analysis.statistics.sample import Floats, Sample
 
 POWER = 0.8
@@ -75,18 +75,26 @@ def smallest_difference(
     see what its numbers vary by.
     """
     from scipy.optimize import brentq
-    from scipy.stats import nct
+    from scipy.stats import chi2, norm
 
     if replicates < 2 or losses < 2:
         return None
-    over_replicates = 2 * float(np.mean(np.square(components.replicates))) / replicates
-    over_classes = 2 * components.loss_in_class**2 / classes
     both = 2 * components.residual**2 / (replicates * classes)
-    variance = over_replicates + over_classes + both
+    over_classes = 2 * components.loss_in_class**2 / classes
+    over_replicates = 2 * float(np.mean(np.square(components.replicates))) / replicates + both
     own, rest = replicates - 1, (losses - 2) * (replicates - 1)
-    free, class_df = float(replicate_df(own, rest, losses - 1)), max(1.0, classes - 1.0)
-    parts = (over_replicates + both) ** 2 / free + (over_classes + both) ** 2 / class_df
-    df = max(min(free, class_df), variance**2 / parts)
-    quantile = float(range_quantile(losses, np.asarray(df))) / np.sqrt(2)
-    reach = brentq(lambda gap: nct.sf(quantile, df, gap) - POWER, 0, 2 * quantile + 10)
-    return float(reach * np.sqrt(variance))
+    df = float(replicate_df(own, rest, losses - 1))
+    # What studies find their replicates to vary by: the middle of each of a thousand equal shares.
+    found = over_replicates * chi2.ppf((np.arange(1000) + 0.5) / 1000, df) / df
+    reach = Estimate(
+        np.zeros(()),
+        Variance(np.asarray(over_classes + both), max(1.0, classes - 1.0)),
+        Variance(found, df),
+        np.asarray(both),
+    ).reach(among=losses)
+    deviation = np.sqrt(over_classes + over_replicates)
+
+    def missing(gap: float) -> float:
+        return POWER - float(norm.sf((reach - gap) / deviation).mean())
+
+    return float(brentq(missing, 0, reach.max() + 10 * deviation))

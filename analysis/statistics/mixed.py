@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from analysis.statistics.quantiles import LEVEL, range_quantile
+from analysis.statistics.estimate import Estimate, Variance, added
 from analysis.statistics.sample import Floats, Sample
 
 Key = TypeVar("Key", bound=Hashable)
@@ -24,43 +24,6 @@ Key = TypeVar("Key", bound=Hashable)
 # spread apart too often, fewer costs power.
 BORROWED = 4
 ROPE = 0.005  # region of practical equivalence: losses that differ by less are equally good
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Hold a mean or a difference, its variance and the degrees of freedom of that variance."""
-
-    value: Floats
-    variance: Floats
-    df: Floats
-
-    def reach(self, level: float = LEVEL, *, among: int = 2) -> Floats:
-        """Return half the length of the interval.
-
-        among: how many losses are compared with each other. The intervals of all their pairs hold
-        together (Tukey's studentized range); 2 gives Student's t.
-        """
-        return np.asarray(range_quantile(among, self.df, level) * np.sqrt(self.variance / 2))
-
-    def interval(self, level: float = LEVEL, *, among: int = 2) -> tuple[float, float]:
-        """Return both ends of the interval."""
-        reach = self.reach(level, among=among)
-        return float(self.value - reach), float(self.value + reach)
-
-    def turned(self) -> Estimate:
-        """Return the second minus the first."""
-        return replace(self, value=-self.value)
-
-    def above(self, limit: float = 0.0) -> float:
-        """Return the probability that the true value is larger than the limit.
-
-        It is Student's t around the value: what the data say if nothing was known before.
-        """
-        from scipy.stats import t
-
-        if self.variance == 0:
-            return 0.5 if self.value == limit else float(self.value > limit)
-        return float(t.cdf((self.value - limit) / np.sqrt(self.variance), self.df))
 
 
 @dataclass(frozen=True)
@@ -115,33 +78,15 @@ def _share(one: Sample, other: Sample) -> bool:
 def unpaired(one: Sample, other: Sample, pool: _Pool = NOTHING) -> Estimate:
     """Return the first minus the second where they share test classes, but no replicate."""
     means = (one.by_class() - other.by_class())[..., None, :]
-    classes, class_df = _class_variance(replace(one, means=means))
     parts = [_replicate_parts(each) for each in (one, other)]
-    replicates = sum((part[0] for part in parts), np.zeros(()))
-    df = _satterthwaite(replicates, [(part[0], part[1]) for part in parts])
-    if not all(part[1] for part in parts):  # one of them does not know its own spread
+    replicates = added(Variance(own, max(own_df, 1)) for own, own_df, _ in parts)
+    if not all(own_df for _, own_df, _ in parts):  # one of them does not know its own spread
         fewest = min(len(one.replicates), len(other.replicates))
-        replicates = np.maximum(replicates, pool.variance / fewest)
-        df = np.where(pool.df > 0, pool.df, 1)
-    residual = sum((part[2] for part in parts), np.zeros(()))
-    value = one.mean() - other.mean()
-    return _combined(value, (classes, class_df), (replicates, df), residual)
-
-
-def unrelated(one: Estimate, other: Estimate) -> Estimate:
-    """Return the first minus the second of estimates that share neither classes nor replicates."""
-    variance = one.variance + other.variance
-    df = _satterthwaite(variance, [(one.variance, one.df), (other.variance, other.df)])
-    return Estimate(one.value - other.value, variance, df)
-
-
-def mean_of(found: Iterable[Estimate]) -> Estimate:
-    """Return the mean of unrelated estimates, such as those of several datasets."""
-    every = list(found)
-    parts = [(one.variance / len(every) ** 2, one.df) for one in every]
-    variance = np.sum([part for part, _ in parts], axis=0)
-    value = np.mean([one.value for one in every], axis=0)
-    return Estimate(value, variance, _satterthwaite(variance, parts))
+        lent = np.maximum(replicates.value, pool.variance / fewest)
+        replicates = Variance(lent, np.maximum(pool.df, 1))
+    residual = np.sum([each for _, _, each in parts], axis=0)
+    classes = _class_variance(replace(one, means=means))
+    return Estimate(one.mean() - other.mean(), classes, replicates, residual)
 
 
 def _complete(samples: Iterable[Sample]) -> list[Sample]:
@@ -164,8 +109,8 @@ def _pool_of_means(samples: Iterable[Sample]) -> _Pool:
     df = means[0].shape[-1] - 1
     variance = np.mean([_variance(one) for one in means], axis=0)
     common = _variance(np.mean(means, axis=0))
-    parts = [(common, df), (variance - common, (len(means) - 1) * df)]
-    return _Pool(variance, _satterthwaite(variance, parts), len(means))
+    both = added([Variance(common, df), Variance(variance - common, (len(means) - 1) * df)])
+    return _Pool(variance, np.maximum(both.df, df), len(means))
 
 
 def _pool_of_some(samples: Iterable[Sample]) -> _Pool:
@@ -215,7 +160,8 @@ def _estimate(sample: Sample, pool: _Pool) -> Estimate:
     total = np.where(total > 0, total, 1)
     variance = (weight * pool.variance / len(sample.replicates) + own_df * own) / total
     df = replicate_df(own_df, rest, pool.contrasts)
-    return _combined(sample.mean(), _class_variance(sample), (variance, df), residual)
+    replicates = Variance(variance, np.maximum(df, 1))
+    return Estimate(sample.mean(), _class_variance(sample), replicates, residual)
 
 
 def replicate_df(own: int, rest: Floats | float, contrasts: int) -> Floats:
@@ -232,16 +178,17 @@ def replicate_df(own: int, rest: Floats | float, contrasts: int) -> Floats:
     return np.asarray(np.minimum(weight + own, exact))
 
 
-def _class_variance(sample: Sample) -> tuple[Floats, float]:
-    """Return V_C and its degrees of freedom: those of a mean weighted by queries."""
+def _class_variance(sample: Sample) -> Variance:
+    """Return V_C with the degrees of freedom of a mean weighted by queries."""
     weights, count = sample.weights, len(sample.weights)
     if count < 2:
-        return np.zeros(sample.means.shape[:-2]), 0
+        return Variance(np.zeros(sample.means.shape[:-2]), 1)
     by_class = sample.by_class()
     gaps = by_class - (by_class @ weights)[..., None]
     variance = ((weights * gaps) ** 2).sum(axis=-1) * count / (count - 1)
     squares = weights**2
-    return np.asarray(variance), max(1.0, float(squares.sum() ** 2 / (squares**2).sum() - 1))
+    df = max(1.0, float(squares.sum() ** 2 / (squares**2).sum() - 1))
+    return Variance(np.asarray(variance), df)
 
 
 def _replicate_parts(sample: Sample) -> tuple[Floats, int, Floats]:
@@ -257,34 +204,6 @@ def _replicate_parts(sample: Sample) -> tuple[Floats, int, Floats]:
     squares = ((sample.weights * residuals) ** 2).sum(axis=(-1, -2))
     factor = classes / max(classes - 1, 1) / (replicates * (replicates - 1))
     return _variance(by_replicate) / replicates, replicates - 1, np.asarray(factor * squares)
-
-
-def _combined(
-    value: Floats,
-    classes: tuple[Floats, float],
-    replicates: tuple[Floats, Floats],
-    residual: Floats,
-) -> Estimate:
-    """Return V_C + V_S - V_E, at least the larger of V_C and V_S, with its degrees of freedom.
-
-    V_E has so many degrees of freedom that it is left out of theirs.
-    """
-    floor = np.maximum(classes[0], replicates[0])
-    variance = np.maximum(classes[0] + replicates[0] - residual, floor)
-    return Estimate(value, variance, _satterthwaite(variance, [classes, replicates]))
-
-
-def _satterthwaite(total: Floats, parts: Iterable[tuple[Floats, Floats | float]]) -> Floats:
-    """Return the degrees of freedom of a sum of variances, at least those of its weakest part, and
-    never below one: the quantiles begin there.
-    """
-    spent, least = np.zeros(()), np.full((), np.inf)
-    for part, df in parts:
-        spent = spent + part**2 / np.where(np.asarray(df) > 0, df, 1)
-        least = np.minimum(least, np.where(np.asarray(df) > 0, df, np.inf))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(spent > 0, total**2 / spent, np.inf)
-    return np.asarray(np.maximum(np.maximum(found, least), 1))
 
 
 def _variance(values: Floats) -> Floats:

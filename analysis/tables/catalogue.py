@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.ranking.fairness import fairness
 from analysis.ranking.notes import ONE_SEARCH, interval_notes, validation_notes
 from analysis.ranking.ranking import Ranking, rankings
-from analysis.ranking.readings import unit_of
+from analysis.ranking.readings import of_closed_set, unit_of
 from analysis.record.frames import StudyRows
 from analysis.statistics import ROPE
 from analysis.tables.beside import beside_table
@@ -28,6 +28,7 @@ from analysis.tables.importance import importance
 from analysis.tables.improvement import improvement
 from analysis.tables.mean_ranks import mean_ranks
 from analysis.tables.over_datasets import over_datasets
+from analysis.tables.papers_versus_reality import papers_versus_reality
 from analysis.tables.ranking import ranking_table
 from analysis.tables.retrieval import retrieval
 from analysis.tables.scores import scores
@@ -36,7 +37,7 @@ from analysis.tables.side_by_side import side_by_side
 from analysis.tables.significance import significance
 from analysis.tables.split_ratio import ratios_of, split_ratio
 from analysis.tables.steps import steps_table
-from analysis.tables.table import Table
+from analysis.tables.table import Table, with_closed_marks
 from analysis.tables.tournament import tournament
 from analysis.tables.transfer import transfer
 from analysis.tables.triplet_report import triplet_report, triplets_of
@@ -62,6 +63,16 @@ class Study:
     def rankings(self) -> list[Ranking]:
         """Return the study's rankings."""
         return rankings(self.rows)
+
+    @cached_property
+    def importance(self) -> Table:
+        """Return the importance of every parameter, which takes a second."""
+        return importance(self.rows)
+
+    @cached_property
+    def closed(self) -> bool:
+        """Return whether train and test images share their classes, in all trials or in none."""
+        return bool(of_closed_set(self.rows.trials).any())
 
     @cached_property
     def fairness(self) -> list[str]:
@@ -97,7 +108,7 @@ TABLES: dict[str, TableRecipe] = {
         lambda study: beside_table(study.rankings),
     ),
     "retrieval": TableRecipe(
-        "recall at every k of each loss (thesis tables 6 to 10)",
+        "recall at every k of each loss (thesis tables 6 to 10 and 17 to 21)",
         lambda study: retrieval(study.scores),
     ),
     "tournament": TableRecipe(
@@ -153,7 +164,8 @@ TABLES: dict[str, TableRecipe] = {
         lambda study: generalisation(recalls_of(study.rows, study.scores)),
     ),
     "effects": TableRecipe(
-        "means by backbone, embedding size and dataset", lambda study: effects(study.scores)
+        "means by backbone, embedding size, dataset and kind of loss (thesis section 4.2)",
+        lambda study: effects(study.scores),
     ),
     "convergence": TableRecipe(
         "peak minus last, peak minus validation-chosen, epochs to within a point",
@@ -167,12 +179,16 @@ TABLES: dict[str, TableRecipe] = {
         "losses by year, relative to contrastive and to triplet",
         lambda study: improvement(study.scores),
     ),
+    "papers_versus_reality": TableRecipe(
+        "what each loss's authors claim beside what was measured, by year (the reality check)",
+        lambda study: papers_versus_reality(study.scores),
+    ),
     "search": TableRecipe(
         "best score so far by trials and by epochs, and tunability",
         lambda study: search(study.rows),
     ),
     "importance": TableRecipe(
-        "which hyperparameters matter (fANOVA)", lambda study: importance(study.rows)
+        "which hyperparameters matter (fANOVA)", lambda study: study.importance
     ),
     "transfer": TableRecipe(
         "rank correlation of validation and test, and regret, once an audit scored the checkpoints",
@@ -194,6 +210,7 @@ OWN_BRACKETS = {"search", "effects"}
 def make_table(name: str, study: Study) -> Table:
     """Return one of TABLES; a ValueError names the nearest table if there is none of that name."""
     made = pick(TABLES, name, "table").make(study)
+    made = with_closed_marks(made) if study.closed else made
     if not made.rows:
         return made
     if name in COMPARE:

@@ -16,7 +16,15 @@ from analysis.ranking.fairness import treatments
 from analysis.ranking.measurement import Measurement, metric_label
 from analysis.ranking.notes import interval_notes, validation_notes
 from analysis.ranking.ranking import METRICS
-from analysis.ranking.readings import DEFAULT, Parts, Reading, readings, split_queries, unit_of
+from analysis.ranking.readings import (
+    DEFAULT,
+    Parts,
+    Reading,
+    of_closed_set,
+    readings,
+    split_queries,
+    unit_of,
+)
 from analysis.ranking.samples import Sampled, difference, minus, sample
 from analysis.record.frames import StudyRows
 from analysis.statistics import estimates, unpaired, unrelated
@@ -47,6 +55,7 @@ def compare(one: StudyRows, other: StudyRows) -> Table:
     Differences are paired by test class where both studies have the same images, and by replicate
     where both have the same replicates.
     """
+    _check_same_task(one, other)
     protocols = _protocols(one, other)
     first, second = _read(one, protocols), _read(other, protocols)
     keys = sorted({**first, **second}, key=lambda key: (key[:4], SETUPS[key[5]], key[4]))
@@ -72,6 +81,16 @@ def compare(one: StudyRows, other: StudyRows) -> Table:
             *(note for kind, note in NOTES.items() if note and kind in kinds.values()),
         ],
     )
+
+
+def _check_same_task(one: StudyRows, other: StudyRows) -> None:
+    """Raise ValueError if only one of the studies is of a closed set."""
+    closed = [each.name for each in (one, other) if of_closed_set(each.trials).any()]
+    if len(closed) == 1:
+        raise ValueError(
+            f"Numbers of a closed set compare with no class-disjoint number, but only "
+            f"'{closed[0]}' is of a closed set; compare studies of the same kind."
+        )
 
 
 def _contents(one: StudyRows, other: StudyRows) -> list[str]:

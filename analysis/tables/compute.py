@@ -19,6 +19,7 @@ COLUMNS = [
     Column("epochs", form="count"),
     Column("hours", "hours of epochs", "number", 2),
     Column("stopped_early", form="count"),
+    Column("out_of_patience", form="count"),
     Column("diverged", form="count"),
     Column("out_of_memory", form="count"),
     Column("failed", form="count"),
@@ -26,9 +27,9 @@ COLUMNS = [
 ]
 NOTE = (
     "Hours: what epochs took in their slots, without starting trials, reading test classes and "
-    "pauses of the study."
+    "pauses of the study. Out of patience: the selection score had not grown for `patience` epochs."
 )
-ENDS = ("stopped early", "diverged", "out of memory", "failed", "unfinished")
+ENDS = ("stopped early", "out of patience", "diverged", "out of memory", "failed", "unfinished")
 
 
 def compute(rows: StudyRows) -> Table:

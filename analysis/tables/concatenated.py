@@ -10,7 +10,15 @@ from analysis.ranking.comparisons import COMPARISON_KEYS
 from analysis.ranking.measurement import metric_label
 from analysis.tables.frames import groups
 from analysis.tables.scores import SETUPS
-from analysis.tables.table import COMPARISON_COLUMNS, Column, Row, Table, measured, table
+from analysis.tables.table import (
+    COMPARISON_COLUMNS,
+    Column,
+    Row,
+    Table,
+    as_reality_prints,
+    measured,
+    table,
+)
 from trainables.contract import CONCATENATED
 
 SHOWN = ("recall_at_1", "r_precision", "map_at_r")
@@ -35,12 +43,8 @@ def concatenated(found: pd.DataFrame) -> Table:
         Column("loss"),
         *(measured(f"{side}_{name}", f"{side} {metric_label(name)}") for side, name in sides),
     ]
-    return table(
-        "concatenated",
-        "Models of all folds as one, and each alone; test classes, in percent",
-        columns,
-        sorted(rows, key=_order),
-    )
+    title = "Models of all folds as one, and each alone; test classes, in percent"
+    return as_reality_prints(table("concatenated", title, columns, sorted(rows, key=_order)))
 
 
 def _order(row: Row) -> tuple[str, int]:

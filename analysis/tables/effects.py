@@ -1,5 +1,5 @@
-"""Make the table of effects: the mean by backbone, by embedding size and by dataset, over the cells
-that all levels share.
+"""Make the table of effects: the mean by backbone, embedding size, dataset and share of the labels,
+over the cells that all levels have, and by kind of loss.
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from analysis.statistics import LEVEL, student
 from analysis.tables.frames import LOSS_KEYS
 from analysis.tables.scores import SETUPS, own
 from analysis.tables.table import Column, Table, measured, table
+from search_spaces import find_card
+from search_spaces.own import split_labels
 
 REST = LOSS_KEYS
+KIND = "kind of loss"
+SHARE = "share of the labels"
+KINDS = {"pair": "embedding", "triplet": "embedding"}  # all others: classification
+CELL = [name for name in LOSS_KEYS if name != "loss"]
 
 
 def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
@@ -26,7 +32,11 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     mine = mine.assign(value=[number.value for number in mine["measurement"]])
     rows: list[dict[str, Any]] = []
     for setup, part in sorted(mine.groupby("setup"), key=lambda pair: SETUPS[str(pair[0])]):
-        rows += [line for axis in COMPARISON_KEYS for line in _levels(part, axis, str(setup))]
+        for axis in COMPARISON_KEYS:
+            rest = [name for name in REST if name != axis]
+            rows += _levels(part, axis, str(setup), rest=rest)
+        rows += _levels(_with_shares(part), SHARE, str(setup), rest=REST)
+        rows += _levels(part.assign(**{KIND: part["loss"].map(_kind)}), KIND, str(setup), rest=CELL)
     columns = [
         Column("setup", in_title=True),
         Column("axis"),
@@ -38,22 +48,40 @@ def effects(found: pd.DataFrame, metric: str = "recall_at_1") -> Table:
     ]
     notes = [
         "Means over the cells that every level of an axis has; an axis whose levels share none is "
-        "left out.",
+        "left out. Kinds of loss are compared by the mean over each kind's losses in a cell: "
+        "embedding losses compare images, classification losses compare them with learned proxies "
+        "or class weights (thesis section 4.2.4.1).",
         f"[low, high]: {LEVEL:.0%} interval of the mean difference, Student's t over those cells "
         "as pairs; it contains how cells differ, not how test classes and replicates do, and cells "
         "that share losses or datasets are not independent.",
     ]
     return table(
         "effects",
-        "Effects of backbone, embedding size and dataset",
+        "Effects of backbone, embedding size, dataset, labels and kind of loss",
         columns,
         rows,
         notes=notes if rows else [],
     )
 
 
-def _levels(part: pd.DataFrame, axis: str, setup: str) -> Iterator[dict[str, Any]]:
-    rest = [name for name in REST if name != axis]
+def _with_shares(part: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores with the share of the labels that each loss saw, told by its name."""
+    found = [split_labels(loss) for loss in part["loss"]]
+    return part.assign(loss=[loss for loss, _ in found], **{SHARE: [share for _, share in found]})
+
+
+def _kind(loss: str) -> str | None:
+    """Return whether a loss compares images or classifies; None if it is not installed here."""
+    try:
+        return KINDS.get(find_card(loss).kind, "classification")
+    except ValueError:
+        return None
+
+
+def _levels(
+    part: pd.DataFrame, axis: str, setup: str, *, rest: list[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the levels of an axis, over the cells (values of `rest`) that have all of them."""
     grid = part.pivot_table(index=rest, columns=axis, values="value").dropna()
     if grid.empty or grid.shape[1] < 2:
         return

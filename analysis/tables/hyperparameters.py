@@ -14,7 +14,7 @@ from analysis.ranking.measurement import Measurement
 from analysis.record.frames import StudyRows
 from analysis.tables.frames import LOSS_KEYS
 from analysis.tables.table import COMPARISON_COLUMNS, NOTHING, Column, Table, table
-from search_spaces import Value, value_text
+from search_spaces import REALITY_ON, Value, value_text
 from search_spaces.training import TRAINED
 
 COLUMNS = [
@@ -30,6 +30,7 @@ COLUMNS = [
     Column("edge", "warning"),
 ]
 NOTE = "Found: one value for each replicate's search, in their order."
+REALITY = "Reality check: its optimum on the same dataset, else on CUB."
 NOT_CHOSEN = "no search trial had a score: nothing was chosen"
 
 
@@ -37,7 +38,9 @@ def hyperparameters(lines: list[dict[str, Any]]) -> Table:
     """Return a row per parameter."""
     several = any(", " in str(line.get("found")) for line in lines)
     title = "Hyperparameters: published and found"
-    return table("hyperparameters", title, COLUMNS, lines, notes=[NOTE] if several else [])
+    cited = any(line.get("reality") for line in lines)
+    notes = [*([NOTE] if several else []), *([REALITY] if cited else [])]
+    return table("hyperparameters", title, COLUMNS, lines, notes=notes)
 
 
 def found_by(rows: StudyRows) -> list[dict[str, Any]]:
@@ -67,9 +70,7 @@ def _of_cell(cell: pd.DataFrame) -> list[dict[str, Any]]:
     names = {**first, **{name: None for setting in chosen.values() for name in setting}}
     lines = [
         {"start": _text(first.get(name))}
-        | _line(
-            str(about["loss"]), name, searches, chosen=chosen, peeks=bool(cell["peeks"].iloc[0])
-        )
+        | _line(about, name, searches, chosen=chosen, peeks=bool(cell["peeks"].iloc[0]))
         for name in names
     ]
     return [about | line | ({"edge": NOT_CHOSEN} if nothing else {}) for line in lines]
@@ -86,7 +87,7 @@ def _chosen(final: pd.DataFrame) -> dict[str, Value]:
 
 
 def _line(
-    loss: str,
+    about: Mapping[str, Any],
     name: str,
     searches: Mapping[int, Settings],
     *,
@@ -99,14 +100,19 @@ def _line(
         "parameter": name.removeprefix(TRAINED),
         "found": _found(values, peeks=peeks),
     }
-    if param := param_of(loss, name):
+    if param := param_of(str(about["loss"]), name):
         each = [
             Chosen.of(param, name, setting[name], searches[replicate])
             for replicate, setting in chosen.items()
             if name in setting
         ]
         reaches = [searched(param, name, settings) for settings in searches.values()]
-        line |= {source: _text(getattr(param, source)) for source in ("paper", "thesis", "reality")}
+        optimum = param.optima().get(str(about["dataset"]), param.optima().get(REALITY_ON[0]))
+        line |= {
+            "paper": _text(param.paper),
+            "thesis": _text(param.thesis),
+            "reality": _text(optimum),
+        }
         line |= {
             "range": " or ".join(dict.fromkeys(range_text(param, reach) for reach in reaches)),
             "edge": _edge([one.beyond for one in each], len(searches)),

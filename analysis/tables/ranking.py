@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.ranking.measurement import Measurement, metric_label
+from analysis.ranking.measurement import CLOSED_MARK, CLOSED_NOTE, Measurement, metric_label
 from analysis.ranking.notes import ONE_SEARCH
 from analysis.ranking.ranking import METRICS, Ranking, RankingRow
 from analysis.ranking.readings import HONEST, PUBLISHED, TUNED_ON_TEST
@@ -25,32 +25,41 @@ from analysis.tables.table import (
     table,
     without_comparison,
 )
-from trainables.contract import PEEKING
+from trainables.contract import CLOSED, CLOSED_SET, PEEKING
 
 # Behind a head, so that every number shows its rule.
-RULES = {"default": f"* ({PEEKING})", "validation": f" ({HONEST})", "difference": "*"}
+RULES = {
+    "default": f"* ({PEEKING})",
+    "validation": f" ({HONEST})",
+    "difference": "*",
+    CLOSED_SET: f"{CLOSED_MARK} ({CLOSED})",
+}
 GROUPS = {
     "default": ("default setup*", PEEKING),
     "validation": ("validation setup", HONEST),
     "difference": ("validation minus default*", ""),
+    CLOSED_SET: (f"closed set{CLOSED_MARK}", CLOSED),
 }
 
 
 def ranking_table(found: Sequence[Ranking]) -> Table:
-    """Return one row per ranking and loss; losses are ranked by the validation setup only."""
+    """Return one row per ranking and loss; losses are ranked by the validation setup only, or by
+    the closed set, which never shares a study with it.
+    """
+    sides = _sides(found)
     columns = [
         *COMPARISON_COLUMNS,
         Column("rank", form="count", parts=("low", "high"), integer=True),
         Column("groups", "no difference shown", short="groups", below=True),
         Column("loss"),
-        *(_column(side, metric) for side in SIDES for metric in METRICS),
+        *(_column(side, metric) for side in sides for metric in METRICS),
         *(
             Column(f"{side}_{part}", data=True, integer=part == "replicates")
             for part in ("rule", "setting", "replicates")
-            for side in SIDES
+            for side in sides
         ),
     ]
-    rows = [comparison_of(ranking) | _row(row) for ranking in found for row in ranking.rows]
+    rows = [comparison_of(ranking) | _row(row, sides) for ranking in found for row in ranking.rows]
     warnings = [note for ranking in found for note in ranking.warnings]
     notes = dict.fromkeys([*warnings, *(note for ranking in found for note in ranking.notes)])
     title = "Ranking on the test classes, in percent"
@@ -70,11 +79,16 @@ def _column(side: str, metric: str) -> Column:
     )
 
 
-def _row(row: RankingRow) -> dict[str, Any]:
+def _sides(found: Sequence[Ranking]) -> tuple[str, ...]:
+    return (CLOSED_SET,) if any(ranking.closed for ranking in found) else SIDES
+
+
+def _row(row: RankingRow, sides: Sequence[str]) -> dict[str, Any]:
     rank = Measurement(row.rank, *row.rank_interval) if row.rank and row.rank_interval else None
     found: dict[str, Any] = {"rank": rank, "groups": row.groups, "loss": row.loss}
-    for side in SIDES:
-        for metric, number in getattr(row, side).items():
+    for side in sides:
+        numbers = row.validation if side == CLOSED_SET else getattr(row, side)
+        for metric, number in numbers.items():
             found |= {
                 f"{side}_{metric}": number,
                 f"{side}_rule": number.rule,
@@ -106,15 +120,16 @@ def compact_ranking(ranking: Ranking, *, more: str) -> Table:
     more: where the rest is.
     """
     first, second = METRICS
+    sides = _sides([ranking])
     columns = [
         Column("rank", form="count"),
         Column("groups"),
         Column("loss"),
-        *(replace(_column(side, first), group=(GROUPS[side][0], "")) for side in SIDES),
+        *(replace(_column(side, first), group=(GROUPS[side][0], "")) for side in sides),
         Column(second, metric_label(second), "percent", digits=1),
     ]
     rows = [
-        _row(row)
+        _row(row, sides)
         | {"rank": row.rank, second: replace(number, low=None, high=None) if number else None}
         for row in ranking.rows
         for number in [row.validation.get(second) or row.default.get(second)]
@@ -127,17 +142,21 @@ def _short_notes(ranking: Ranking) -> Iterator[str]:
     """Yield what a reader of the compact ranking must know; the full one has the rest."""
     if any(row.default for row in ranking.rows):
         yield "* chosen with test feedback. Never rank it among numbers without the mark."
+    if ranking.closed:
+        yield CLOSED_NOTE
     own = [row.validation or row.default for row in ranking.rows]
     counts = {numbers[METRICS[0]].replicates for numbers in own if numbers}
-    each = f"{max(counts)} replicates" if max(counts, default=0) > 1 else "one replicate"
+    alone = ONE_SEARCH in ranking.notes
+    several = f"{max(counts, default=1)} {'seeds' if alone else 'replicates'}"
+    each = several if max(counts, default=1) > 1 else "one replicate"
     yield f"[low, high]: {LEVEL:.0%} interval, over test classes and {each}."
     if any(row.groups for row in ranking.rows):
         yield (
-            "Rank: by the validation setup. Losses that share a letter in groups: no difference "
-            "is shown."
+            f"Rank: by the {'closed set' if ranking.closed else 'validation setup'}. Losses that "
+            "share a letter in groups: no difference is shown."
         )
-    if ONE_SEARCH in ranking.notes:
-        yield "Another search or split may order the losses differently."
+    if alone:
+        yield ONE_SEARCH
     if ranking.baselines:
         shown = (
             f"{name} {numbers[METRICS[0]].percent()}" for name, numbers in ranking.baselines.items()
@@ -151,6 +170,8 @@ def _setups_note(ranking: Ranking) -> str:
     peeked = "setting and epoch" if TUNED_ON_TEST in default else "published setting, epoch"
     chosen = "published setting, epoch" if validation == {PUBLISHED} else "setting and epoch"
     protocol = f" ({ranking.protocol})" if ranking.protocol else ""
+    if ranking.closed:
+        return f"Closed set, rule {CLOSED}: published setting, last epoch; nothing was chosen."
     return (
         f"Default setup, rule {PEEKING}: {peeked} chosen on the test classes. Validation setup, "
         f"rule {HONEST}: {chosen} chosen on held-out train classes{protocol}."

@@ -5,21 +5,31 @@ reading, metric and measurement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from analysis.ranking.comparisons import COMPARISON_KEYS, Comparison, comparisons
 from analysis.ranking.measurement import Measurement
-from analysis.ranking.readings import DEFAULT, Parts, Reading, readings, split_queries, unit_of
+from analysis.ranking.readings import (
+    BASELINE,
+    DEFAULT,
+    VALIDATION,
+    Parts,
+    Reading,
+    readings,
+    split_queries,
+    unit_of,
+)
 from analysis.ranking.samples import sample
 from analysis.record.frames import StudyRows
-from trainables.contract import PEEKING
+from trainables.contract import CLOSED_SET, CONCATENATED, PEEKING
 
 KEYS = [*COMPARISON_KEYS, "protocol", "loss", "setup", "what"]
 COLUMNS = [*KEYS, "metric", "measurement"]
 NOT_METRICS = {"run_id", "fold", "rule", "image", "class"}
-SETUPS = {"default": 0, "validation": 1, "untrained": 2}  # in the order of every table
+SETUPS = {DEFAULT: 0, VALIDATION: 1, BASELINE: 2, CLOSED_SET: 3}  # in the order of every table
 
 
 def scores(rows: StudyRows) -> pd.DataFrame:
@@ -61,6 +71,8 @@ def _of_comparison(
     if trained.empty:
         return
     every = readings(trained, comparison.untrained(finals), parts, unit=unit)
+    wider = readings(trained.iloc[:0], comparison.wider(finals), parts, unit=unit)
+    every += [replace(one, what=CONCATENATED) for one in wider]
     for one in sample(every, parts, metrics):
         about = _about(comparison, one.reading)
         for metric, number in one.numbers.items():
@@ -86,6 +98,7 @@ def _without_queries(
                 peeks=reading.rule == PEEKING,
                 replicates=len(values),
                 setting=reading.setting,
+                closed=reading.closed,
             )
             yield {"metric": metric, "measurement": number}
 

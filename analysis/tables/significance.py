@@ -81,8 +81,8 @@ def chance_columns(rope: float) -> tuple[Column, Column]:
 def chances_note(rope: float) -> str:
     """Return what the chances mean."""
     return (
-        "Chances: by Student's t around the difference of this pair alone, if nothing was known "
-        f"before; within {100 * rope:g} points two losses count as equally good in practice."
+        "Chances: those that the interval of this pair alone gives, if nothing was known before; "
+        f"within {100 * rope:g} points two losses count as equally good in practice."
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from analysis.ranking.measurement import Measurement
+from analysis.ranking.measurement import CLOSED_NOTE, Measurement
 from analysis.ranking.ranking import Ranking
 
 # Percent and points hold shares from 0 to 1; points are signed.
@@ -43,6 +43,7 @@ class Column:
     group: tuple[str, str] = ("", "")
     short: str = ""
     below: bool = False  # a terminal writes it below the column to its left
+    plus_minus: bool = False  # writes an even interval as the reality check does: 68.13 ± 0.31
 
     @property
     def title(self) -> str:
@@ -50,8 +51,7 @@ class Column:
         return self.head or self.name.replace("_", " ")
 
     def text(self, content: Content, *, interval: bool = True, to: str = ", ") -> str:
-        """Return the content as people read it: percent, a star if it peeks, a dagger if it cannot
-        be right, and the interval.
+        """Return the content as people read it: percent, the marks, and the interval.
 
         to: separates the ends of an interval.
         """
@@ -59,11 +59,14 @@ class Column:
             return NOTHING
         if not isinstance(content, Measurement):
             return self._number(content) if isinstance(content, (int, float)) else content
-        marks = "*" * content.peeks + "†" * bool(content.doubt)
+        marks = content.marks
         if content.low is None or content.high is None:
             return self._number(content.value) + marks
         ends = to.join(self._number(end, 1) for end in content.interval)
         value = self._number(content.value, 1) + marks
+        half = self._number(content.value - content.low, 1).lstrip("+")
+        if self.plus_minus and half == self._number(content.high - content.value, 1).lstrip("+"):
+            return f"{value} ± {half}" if interval else value
         return f"{value} [{ends}]" if interval else value
 
     def _number(self, value: float, usual: int | None = None) -> str:
@@ -83,6 +86,15 @@ def measured(
 ) -> Column:
     """Return a column of measurements with their intervals, rules and marks."""
     return Column(name, head, form, digits, parts=INTERVAL, **more)
+
+
+def as_reality_prints(made: Table) -> Table:
+    """Return the table with percentages as the reality check prints them: 68.13 ± 0.31."""
+    columns = (
+        replace(column, digits=2, plus_minus=True) if column.form == "percent" else column
+        for column in made.columns
+    )
+    return replace(made, columns=tuple(columns))
 
 
 DATASET, BACKBONE, SIZE, PROTOCOL = (
@@ -112,6 +124,11 @@ class Table:
         """Return every measurement of every row."""
         contents = (content for row in self.rows for content in row.values())
         return (content for content in contents if isinstance(content, Measurement))
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether a number is of a closed set."""
+        return any(each.closed for each in self.measurements())
 
     def for_readers(self) -> Table:
         """Return the table for people: what all rows share moves into the title, empty columns
@@ -151,6 +168,8 @@ class Table:
             found.append(
                 "* chosen with test feedback. Never rank it among numbers without the mark."
             )
+        if self.is_closed and CLOSED_NOTE not in self.notes:
+            found.append(CLOSED_NOTE)
         doubts = (each.doubt for each in self.measurements() if each.doubt)
         return found + list(dict.fromkeys(f"† cannot be right: {doubt}." for doubt in doubts))
 
@@ -171,7 +190,9 @@ class Table:
             columns=[name for column in self.columns for name in names[column.name]],
         )
         whole = [name for each in self.columns if each.integer for name in names[each.name]]
-        return frame.astype(dict.fromkeys(whole, "Int64"))
+        frame = frame.astype(dict.fromkeys(whole, "Int64"))
+        closed = [any(_closed(content) for content in row.values()) for row in self.rows]
+        return frame.assign(closed_set=closed) if any(closed) else frame
 
     def _flat(self, row: Row) -> dict[str, Any]:
         flat: dict[str, Any] = {}
@@ -181,6 +202,10 @@ class Table:
             if isinstance(content, Measurement):
                 flat |= {f"{column.name}_{part}": getattr(content, part) for part in column.parts}
         return flat
+
+
+def _closed(content: Content) -> bool:
+    return isinstance(content, Measurement) and content.closed
 
 
 def _flat_names(column: Column) -> list[str]:
@@ -197,6 +222,18 @@ def table(
     """Return a Table of lists in place of tuples."""
     lines = {key: tuple(lines) for key, lines in more.items()}
     return Table(name, title, tuple(columns), tuple(rows), **lines)
+
+
+def with_closed_marks(made: Table) -> Table:
+    """Return the table with the mark of the closed set on all of its numbers."""
+    rows = [
+        {
+            name: replace(content, closed=True) if isinstance(content, Measurement) else content
+            for name, content in row.items()
+        }
+        for row in made.rows
+    ]
+    return replace(made, rows=tuple(rows))
 
 
 def without_comparison(made: Table) -> Table:

@@ -14,6 +14,7 @@ from analysis.record.frames import StudyRows
 from analysis.tables.frames import curves_by_run, groups, records, replicate_mean
 from analysis.tables.table import COMPARISON_COLUMNS, Column, Table, table
 from trainables.contract import LAST
+from trainables.metrics.retrieval import LOSS_VALUE
 
 PERCENT = ("triplet_accuracy", "precision_at_1", "precision_at_5", "precision_at_10")
 COSINES = {"positive_cosine": "cosine anchor-positive", "negative_cosine": "cosine anchor-negative"}
@@ -32,15 +33,17 @@ def columns() -> list[Column]:
         Column("loss"),
         Column("rule"),
         Column("train_loss", form="number", digits=4),
+        Column("loss_value", "test loss", "number", 4, PARTS),
         first,
         *cosines,
         *rest,
     ]
 
 
-def triplet_report(lines: list[dict[str, Any]]) -> Table:
+def triplet_report(lines: list[dict[str, Any]], *notes: str) -> Table:
     """Return a row per loss and rule."""
-    return table("triplet_report", "Triplets and precision on the test classes", columns(), lines)
+    title = "Triplets and precision on the test classes"
+    return table("triplet_report", title, columns(), lines, notes=notes)
 
 
 def triplets_of(rows: StudyRows) -> list[dict[str, Any]]:
@@ -87,7 +90,7 @@ def _train_loss(
 def _means(
     trials: pd.DataFrame, prefix: str, rule: str, *, peeks: bool
 ) -> Iterator[tuple[str, Measurement]]:
-    for name in (*PERCENT, *COSINES):
+    for name in (*PERCENT, *COSINES, LOSS_VALUE):
         known = trials.reindex(columns=[f"{prefix}/{name}"]).iloc[:, 0]
         mean = replicate_mean(trials, dict(zip(trials["run_id"], known, strict=True)))
         if mean is not None:

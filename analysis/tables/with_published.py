@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from analysis.ranking.measurement import Measurement
+from analysis.ranking.readings import BASELINES
 from analysis.tables.table import Column, Content, Row, Table
 from search_spaces.own import untagged
+from trainables.contract import PCA
 
 IGNORED = ("protocol", "setup", "rule")  # a paper's marks show its setup
 NUMBERS = ("percent", "points", "number", "count")
@@ -66,8 +68,14 @@ def _counterpart(row: Row, others: Sequence[Row], words: list[str]) -> Row | Non
 
 
 def _matches(name: str, mine: Content, theirs: Content) -> bool:
-    """Match what a paper leaves open with everything, and a tagged loss also without its tag."""
-    return theirs is None or mine == theirs or (name == "loss" and untagged(str(mine)) == theirs)
+    """Match what a paper leaves open with everything, a tagged loss also without its tag, and our
+    PCA of a network with a paper's pretrained network.
+    """
+    if theirs is None or mine == theirs or name != "loss":
+        return theirs is None or mine == theirs
+    head, _, backbone = str(mine).rpartition(" ")
+    pretrained = head == BASELINES[PCA] and theirs == f"pretrained {backbone}"
+    return pretrained or untagged(str(mine)) == theirs
 
 
 def _names(column: Column) -> bool:
@@ -88,6 +96,7 @@ def _more(column: Column, paper: str) -> tuple[Column, Column]:
             column.form,
             column.digits,
             ("peeks", "doubt"),
+            plus_minus=column.plus_minus,
         ),
         Column(f"{column.name}_gap", f"{column.title} gap", form, column.digits, ("peeks",)),
     )
@@ -102,9 +111,9 @@ def _beside(row: Row, other: Row, numbers: list[Column]) -> dict[str, Any]:
         )
         if theirs:
             found[f"{column.name}_published"] = theirs
-        if ours and theirs:
+        if ours and theirs and ours.closed == theirs.closed:  # else they measure different tasks
             found[f"{column.name}_gap"] = Measurement(
-                ours.value - theirs.value, peeks=ours.peeks or theirs.peeks
+                ours.value - theirs.value, peeks=ours.peeks or theirs.peeks, closed=ours.closed
             )
     return found
 

@@ -19,7 +19,9 @@ LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "–": "--",
+    "±": r"$\pm$",
     "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
     "*": r"$^*$",
 } | {letter: rf"\{letter}" for letter in "&%$#_{}"}
 
@@ -140,7 +142,8 @@ def _html(content: Content, column: Column) -> str:
         attributes += f' data-value="{content.value}"' + (f' title="{escape(title)}"' * bool(title))
         number, _, ends = text.partition(" ")
         text = f"{number} <small>{ends}</small>" if ends else number
-        text = f'<span class="{"peeks" if content.peeks else "honest"}">{text}</span>'
+        kind = "peeks" if content.peeks else "closed" if content.closed else "honest"
+        text = f'<span class="{kind}">{text}</span>'
     elif not isinstance(content, str):
         attributes += f' data-value="{content}"'
     return f"<{tag}{attributes}>{text}</{tag}>"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 TRIALS, STUDIES = 1000, 5  # the newest ones, at most this many
-WHOLE = ("finished", "stopped early")  # outcomes of trials whose last epoch is complete
+# Outcomes of trials whose last epoch is complete.
+WHOLE = ("finished", "stopped early", "out of patience")
 FOUND = "tags.kind = 'trial' AND attributes.status = 'FINISHED' AND metrics.seconds > 0"
 
 

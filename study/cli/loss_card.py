@@ -1,12 +1,23 @@
 """Print one loss's card: what each source says, where they disagree, and what we search."""
 
+from collections.abc import Callable
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from search_spaces import LossSpace, value_text
+from search_spaces import LossSpace, Param, value_text
 
-SOURCES = ("paper", "code", "thesis", "found", "reality")
+# The column of each source, and what it says there of a parameter.
+SOURCES: dict[str, Callable[[Param], str]] = {
+    "default": lambda param: value_text(param.paper),
+    "code": lambda param: "" if param.code is None else value_text(param.code),
+    "thesis": lambda param: "" if param.thesis is None else value_text(param.thesis),
+    "found": lambda param: "" if param.found is None else value_text(param.found),
+    "reality": lambda param: " / ".join(
+        "none" if value is None else value_text(value) for value in param.reality
+    ),
+}
 
 
 def print_card(console: Console, name: str, card: LossSpace) -> None:
@@ -23,6 +34,8 @@ def print_card(console: Console, name: str, card: LossSpace) -> None:
         "mining": card.mining,
         "reduction": card.reduction,
         "embeddings": "normalised" if card.normalize else "raw",
+        "memory": "can see earlier batches" if card.memory else "none",
+        "unlabelled": "images without a label count, too" if card.unlabelled else "not used",
         "own weights": "decayed" if card.decay else "not decayed",
         "samples": "the loss of one depends on the others"
         if card.couples
@@ -31,28 +44,22 @@ def print_card(console: Console, name: str, card: LossSpace) -> None:
     for what, fact in facts.items():
         console.print(f"  {what:<14} {fact}", highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
-    shown = [
-        source
-        for source in SOURCES
-        if any(getattr(param, source) is not None for param in card.params.values())
-    ]
-    for column in (
-        "parameter",
-        *("default" if source == "paper" else source for source in shown),
-        "searched",
-        "unit",
-    ):
+    shown = {
+        column: text
+        for column, text in SOURCES.items()
+        if any(text(param) for param in card.params.values())
+    }
+    for column in ("parameter", *shown, "searched", "unit"):
         table.add_column(column)
     for key, param in card.params.items():
-        cited = dict(param.cited())
-        table.add_row(
-            key,
-            *(value_text(cited[source]) if source in cited else "" for source in shown),
-            str(param.search),
-            param.unit,
-        )
+        texts = [text(param) for text in shown.values()]
+        table.add_row(key, *texts, str(param.search), param.unit)
     console.print()
     console.print(table, highlight=False)
+    for claim in card.claims:
+        where = f"{claim.dataset}, {claim.backbone}, {claim.size} dimensions"
+        text = f"\nclaimed Recall@1: {claim.recall_at_1:g} on {where} ({claim.source})"
+        console.print(text, highlight=False, style="dim")
     notes = [("", card.note), *((key, param.note) for key, param in card.params.items())]
     for key, note in notes:
         if note:
@@ -63,5 +70,6 @@ def print_card(console: Console, name: str, card: LossSpace) -> None:
         style="dim",
     )
     console.print(
-        "thesis: its table 4; found: its table 15; reality: the reality check on CUB.", style="dim"
+        "thesis: its table 4; found: its table 15; reality: the reality check on CUB / Cars / SOP.",
+        style="dim",
     )

@@ -11,7 +11,7 @@ from study.cli.terminal import FAIRTRIAL, Json, Name, Sets, Smoke, Source, one_s
 from study.config.notices import notices
 from study.config.plan import expand
 from study.config.sources import resolve
-from study.driver.preflight import check_place
+from study.driver.preflight import check_place, check_weight_file
 from trainables.fetch import home
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def plan(
         config = resolved.config
         check_place(config)
         expanded = expand(config)
+        check_weight_file(config)
     from study.estimate.costs import estimate
     from study.estimate.counts import count_cells, totals
     from study.estimate.power import smallest_differences
@@ -57,7 +58,7 @@ def plan(
         return
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     for reason in resolved.choices:
         console.print(f"Chosen: {reason}", soft_wrap=True)
     _print_cells(console, cells)

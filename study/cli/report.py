@@ -1,6 +1,7 @@
 """fairtrial report: print a study's ranking and write its page, or show one table or figure."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,19 @@ BesideOption = Annotated[
     ),
 ]
 
+LossOption = Annotated[
+    list[str],
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help="with --figure: maps of this loss in place of the first; repeat it; all: of every one",
+    ),
+]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option("--dataset", metavar="NAME", help="with --table: only the cells of this dataset"),
+]
+
 # Another program, such as --cluster, reads the page's path off the last line.
 PathOption = Annotated[bool, typer.Option("--print-path", hidden=True)]
 
@@ -62,6 +76,8 @@ def report(
     form: Format = "text",
     published: PublishedOption = None,
     beside: BesideOption = None,
+    dataset: DatasetOption = None,
+    losses: LossOption = [],  # noqa: B006
     as_json: Json = False,
     print_path: PathOption = False,
 ) -> None:
@@ -72,13 +88,23 @@ def report(
     """
     with one_sentence():
         _check(table, figure, form=form, published=published, beside=beside)
+        if dataset and (published or not table):
+            raise ValueError(
+                "--dataset is for one table of a study; name it with --table (`fairtrial list "
+                "tables`), without --published."
+            )
+        if losses and (published or not figure):
+            raise ValueError(
+                "--loss is for maps of a study; name one with --figure (`fairtrial list figures`), "
+                "without --published."
+            )
     form = "json" if as_json else form
     if figure:
-        _figure(Path(studies), study, figure, published)
+        _figure(Path(studies), study, figure, published, losses=losses)
     elif published:
         _paper(published, table, form)
     elif table:
-        _table(Path(studies), study, table, form, beside)
+        _table(Path(studies), study, table, form, beside=beside, dataset=dataset)
     elif as_json:
         _ranking(Path(studies), study)
     else:
@@ -125,7 +151,16 @@ def _paper(paper: str, table: str | None, form: str) -> None:
         print("\n".join(write(each) for each in tables), end="")
 
 
-def _table(studies: Path, study: str | None, table: str, form: str, beside: str | None) -> None:
+def _table(
+    studies: Path,
+    study: str | None,
+    table: str,
+    form: str,
+    *,
+    beside: str | None,
+    dataset: str | None,
+) -> None:
+    from analysis.record.frames import of_dataset
     from analysis.tables.catalogue import TABLES, Study, make_table
     from analysis.tables.writers import FORMATS
     from search_spaces import pick
@@ -139,7 +174,9 @@ def _table(studies: Path, study: str | None, table: str, form: str, beside: str 
 
             theirs = published_table(beside, table)
         home = find_study(studies, study)
-        made = make_table(table, Study(read_rows(home), rope=config_of(home).rope / 100))
+        rows = read_rows(home)
+        rows = of_dataset(rows, dataset) if dataset else rows
+        made = make_table(table, Study(rows, rope=config_of(home).rope / 100))
     if theirs:
         from analysis.tables.with_published import with_published
 
@@ -147,7 +184,9 @@ def _table(studies: Path, study: str | None, table: str, form: str, beside: str 
     print(write(made), end="")
 
 
-def _figure(studies: Path, study: str | None, name: str, paper: str | None) -> None:
+def _figure(
+    studies: Path, study: str | None, name: str, paper: str | None, *, losses: Sequence[str]
+) -> None:
     """Write into the study's figures folder, or into figures/PAPER here."""
     with one_sentence():
         if paper:
@@ -155,7 +194,7 @@ def _figure(studies: Path, study: str | None, name: str, paper: str | None) -> N
 
             pictures, folder = published_figure(paper, name), Path("figures") / paper
         else:
-            pictures, folder = _drawn(find_study(studies, study), name)
+            pictures, folder = _drawn(find_study(studies, study), name, losses)
         written = [path for picture in pictures for path in picture.drawing.save(folder)]
     for path in written:
         print(path)
@@ -163,15 +202,21 @@ def _figure(studies: Path, study: str | None, name: str, paper: str | None) -> N
         print(f"{name} has nothing to draw yet.")
 
 
-def _drawn(home: Path, name: str) -> "tuple[list[Picture], Path]":
+def _drawn(home: Path, name: str, losses: Sequence[str]) -> "tuple[list[Picture], Path]":
     from analysis.figures.catalogue import FIGURES, draw
-    from analysis.figures.from_study import FigureData
+    from analysis.figures.from_study import ALL_LOSSES, FigureData
     from analysis.report.report import CACHE, FOLDER
     from analysis.tables.catalogue import Study
     from search_spaces import pick
 
-    pick(FIGURES, name, "figure")  # a typo costs a second
-    data = FigureData(Study(read_rows(home)), config_of(home).select_metric, cache=home / CACHE)
+    entry, config = pick(FIGURES, name, "figure"), config_of(home)  # a typo costs a second
+    if losses and not entry.of_losses:
+        able = ", ".join(each for each, known in FIGURES.items() if known.of_losses)
+        raise ValueError(f"--loss is for maps, but {name} shows all losses; choose one of {able}.")
+    for loss in losses:
+        pick(dict.fromkeys([*config.losses, ALL_LOSSES]), loss, "loss of this study")
+    study, cache = Study(read_rows(home)), home / CACHE
+    data = FigureData(study, config.select_metric, cache=cache, losses=tuple(losses))
     return draw(name, data), home / FOLDER
 
 
@@ -189,24 +234,22 @@ def _page(studies: Path, study: str | None, *, print_path: bool) -> None:
         folder = find_study(studies, study)
         config = config_of(folder)
         text = (folder / CONFIG).read_text()
-    from analysis.ranking.fairness import check_fairness
     from analysis.record.ledger import LedgerReader
     from analysis.record.state import StudyState
-    from analysis.report.page import write_page
+    from analysis.report.page import keep_page, write_page
     from study.cli.print_ranking import print_rankings
 
     with one_sentence():
         write_readings(folder, StudyState(LedgerReader(folder).read()))
         rows = read_rows(folder)
-        page, found, missed = write_page(
-            rows, folder=folder, config_yaml=text, uri=tracking_uri(config)
-        )
+        written = write_page(rows, folder=folder, config_yaml=text)
+        missed = keep_page(tracking_uri(config), rows.name, written.files, folder)
     console = terminal()
-    print_rankings(console, found, study=folder.name, fairness=check_fairness(rows))
+    print_rankings(console, written.rankings, study=folder.name, fairness=written.fairness)
     console.print()
     if print_path:
-        print(page)
+        print(written.files[0])
     else:
-        console.print(f"Report   {page}", soft_wrap=True, highlight=False)
+        console.print(f"Report   {written.files[0]}", soft_wrap=True, highlight=False)
     if missed:
         console.print(missed, style="yellow", soft_wrap=True, highlight=False, markup=False)

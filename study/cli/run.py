@@ -15,7 +15,6 @@ from study.cli.terminal import (
     Source,
     end,
     one_sentence,
-    read_rows,
     terminal,
 )
 from study.config.notices import notices
@@ -23,6 +22,7 @@ from study.config.sources import Resolved, resolve
 from study.config.study_config import StudyConfig
 from study.driver.folder import whole_config
 from study.driver.interrupts import raised
+from study.driver.live_view import shown_busy
 from study.driver.preflight import PreparedStudy, prepare
 from study.errors import FAILED_TRIALS, NO_PLACE
 from study.presets import PRESETS
@@ -56,7 +56,8 @@ def run(
     with raised():
         try:
             with one_sentence():
-                resolved = _resolve(source, sets, smoke=smoke, name=name, resume=resume)
+                with shown_busy(console, "Reading the config and the data"):
+                    resolved = _resolve(source, sets, smoke=smoke, name=name, resume=resume)
                 config = resolved.config
                 for reason in resolved.choices:
                     console.print(
@@ -74,8 +75,7 @@ def run(
 
 def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool) -> None:
     console.print("Starting Ray and MLflow ...", style="dim")
-    with console.status("Loading"):
-        from analysis.ranking.fairness import check_fairness
+    with shown_busy(console, "Loading"):
         from study.cli.print_ranking import print_rankings
         from study.driver.study_run import drive
 
@@ -90,11 +90,12 @@ def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool)
         )
     if result.interrupted:
         _interrupted(console, config, result.signal or SIGINT)
-    fairness = check_fairness(read_rows(result.folder))
-    print_rankings(console, result.rankings, study=config.name, fairness=fairness)
+    assert result.fairness, "a study that is over has a page"
+    print_rankings(console, result.rankings, study=config.name, fairness=result.fairness)
     console.print()
     for what, where in [
-        ("Report", f"{result.page}   ({FAIRTRIAL} report {config.name} adds embedding maps)"),
+        ("Report", f"{result.page}"),
+        ("Maps", f"{FAIRTRIAL} report {config.name}   (adds embedding maps to it)"),
         ("Trials", f"{FAIRTRIAL} ui"),
         *_next(source),
     ]:
@@ -116,10 +117,8 @@ def _resolve(
     """Return the requested config; with --resume that of the study itself."""
     if not resume:
         return resolve(source, sets=sets, smoke=smoke, name=name)
-    studies = next(
-        (text for item in sets for key, _, text in [item.partition("=")] if key == "studies"),
-        "studies",
-    )
+    said = {key.strip(): text for key, _, text in (item.partition("=") for item in sets)}
+    studies, name = said.get("studies", "studies"), said.get("name", name)
     at = [*sets, f"studies={studies}"]  # it may have been moved
     if source.endswith((".yaml", ".yml")):
         return resolve(source, sets=at, smoke=smoke, name=name)
@@ -154,8 +153,7 @@ def _next(source: str) -> list[tuple[str, str]]:
         return [
             (
                 "Next",
-                f"{FAIRTRIAL} config show {source} --name mine > mine.yaml   (edit it, then: "
-                f"{FAIRTRIAL} run mine.yaml)",
+                f"{FAIRTRIAL} config show {source} --name mine > mine.yaml   (edit it, run it)",
             )
         ]
     return (

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from analysis.record.state import NO_REST
 from search_spaces import pick
 from study.cli.terminal import Sets, Smoke, Source, one_sentence
 from study.config.plan import expand
@@ -34,7 +35,7 @@ def train(
         chosen = pick(cells, cell or next(iter(cells)), "cell")
         stage(plan)
     from trainables.distributed.process import prepare_process
-    from trainables.training.features import load_data
+    from trainables.inputs.features import load_data
     from trainables.training.learner import Learner
 
     prepare_process()  # as in a slot
@@ -48,7 +49,7 @@ def train(
         print(
             f"epoch {row.epoch:>3}  loss {_loss(row.loss)}  select: {scores}{mark}  "
             f"{row.seconds:.1f} s"
-            + ("  diverged" if row.diverged else "  out of memory" if row.out_of_memory else "")
+            + "".join(f"  {end.replace('_', ' ')}" for end in NO_REST if getattr(row, end))
         )
     if final:
         result = learner.read_test()

@@ -1,7 +1,8 @@
-"""Start a Ray of our own on this machine, again if a busy machine was too slow for it."""
+"""Start a Ray of our own on this machine, again if it was too slow, and stop it."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,6 +48,19 @@ def start_ray(start: Callable[[], Started], say: Callable[[str], None]) -> Start
                     process.kill()
             psutil.wait_procs(left, timeout=10)
     return start()
+
+
+def stop_ray() -> None:
+    """Stop the Ray of this process.
+
+    Another thread that frees a Ray object at that moment, as a garbage collection there might, ends
+    the process.
+    """
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        gc.enable()
 
 
 def _ray_family(process: psutil.Process) -> list[psutil.Process]:

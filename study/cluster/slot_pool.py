@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,23 @@ from study.cluster.local_ray import prepare_environment, start_ray
 from study.cluster.ray_token import check_cluster, close_token
 from study.config.study_config import StudyConfig
 from study.errors import PreflightError
-from trainables.contract import WorkerResources
+from trainables.workers.placement import (
+    Resources,
+    WorkerResources,
+    accelerator,
+    alive_nodes,
+    fit_on,
+    gpu_types,
+    placement,
+)
 
 PLACEMENT_SECONDS = 45.0  # for a cluster of fixed size to free one slot
 NOTICE_SECONDS = 30.0  # between two lines of a study that waits for nodes
 COUNT_SECONDS = 2.0  # for which a count of the cluster's slots holds
+MAX_CPUS = 16  # of a worker, unless the study says more
 MAX_REQUESTS = 64  # slots to request beyond those that are there
 # How Ray's autoscaler names nodes that it only watches, and machines of the user's own.
 FIXED_NODES = ("node_", "local.cluster.node")
-Resources = Mapping[str, float]
 
 
 class SlotPool:
@@ -69,8 +77,7 @@ class SlotPool:
         return self._counted[1]
 
     def _count(self) -> int:
-        alive = (node["Resources"] for node in ray.nodes() if node["Alive"])
-        fit = count_slots(alive, self.resources)
+        fit = count_slots(alive_nodes(), self.resources)
         if not fit and not self._without_slots:
             self.say(
                 f"Waiting for a node: {_required(self.resources)}, but {_available()}; the study "
@@ -107,7 +114,10 @@ class SlotPool:
             if group not in pending[:count]:
                 remove_placement_group(group)
         new = [
-            placement_group([self.resources.worker] * self.resources.workers)
+            placement_group(
+                [self.resources.worker] * self.resources.workers,
+                placement(alive_nodes(), self.resources),
+            )
             for _ in range(count - len(pending))
         ]
         self._requests = pending[:count] + new
@@ -127,20 +137,19 @@ class SlotPool:
 def count_slots(nodes: Iterable[Resources], resources: WorkerResources) -> int:
     """Return how many slots fit on these nodes.
 
-    A worker needs one node; a slot's workers may be on several.
+    The workers of a slot are on one node where a node is large enough for them, else on several.
     """
-    return (
-        sum(
-            min(_fits(node.get(kind, 0), need) for kind, need in resources.worker.items())
-            for node in nodes
-        )
-        // resources.workers
-    )
+    fit = [fit_on(node, resources) for node in nodes]
+    return sum(each // resources.workers for each in fit) or sum(fit) // resources.workers
 
 
-def _fits(available: float, need: float) -> int:
-    """Return how often `need` fits; a share of a GPU must be on one GPU."""
-    return int(available) * int(1 / need + 1e-9) if need < 1 else int(available / need + 1e-9)
+def cpus_per_worker(nodes: Iterable[Resources], gpus: float) -> int:
+    """Return the CPUs of a worker with so many GPUs: the node's CPUs divided among its GPUs.
+
+    The node with the fewest for each GPU counts. Without a GPU a worker has one CPU.
+    """
+    shares = [node.get("CPU", 0) / node["GPU"] for node in nodes if node.get("GPU")]
+    return max(1, min(MAX_CPUS, int(min(shares) * gpus))) if gpus and shares else 1
 
 
 def open_slot_pool(
@@ -153,41 +162,74 @@ def open_slot_pool(
 
     Ray is local unless RAY_ADDRESS is set, so that a study never joins a cluster by accident.
     """
-    address = os.environ.get("RAY_ADDRESS", "local")
-    here = not ray.is_initialized() and address == "local"
+    here = not ray.is_initialized() and os.environ.get("RAY_ADDRESS", "local") == "local"
     if not ray.is_initialized():
-        cpus = (config.slots * config.workers if config.slots else os.cpu_count()) if here else None
-        # The dashboard's state API frees a worker group whose slot was killed; it listens on
-        # localhost.
-        options = {
-            "num_cpus": cpus,
-            "include_dashboard": here and config.workers > 1,
-            "log_to_driver": False,
-            "logging_level": "ERROR",
-        }
-        connect = partial(ray.init, address, **options)
-        if here:
-            prepare_environment()
-            start_ray(connect, say)
-        else:
-            check_cluster(address)
-            connect()
-        close_token()
+        _connect(config, say)
     folder = Path(config.studies).absolute() / config.name / "train"
     gpus = config.gpus_per_worker
     if gpus is None:
         gpus = 1.0 if ray.cluster_resources().get("GPU") else 0.0
-    resources = WorkerResources(workers=config.workers, gpus=gpus, folder=str(folder))
     grows = not here and autoscales()
+    nodes = alive_nodes()
+    if config.gpu_type:
+        nodes = _nodes_with(config.gpu_type, nodes, grows=grows)
+        gpus = gpus or 1.0
+    cpus = config.cpus_per_worker or cpus_per_worker(nodes, gpus)
+    resources = WorkerResources(config.workers, gpus, cpus, str(folder), config.gpu_type)
     pool = SlotPool(resources, limit=config.slots, grows=grows, load=load, say=say)
     limit = 0.0 if here and not pool.slots() else PLACEMENT_SECONDS
     _await_slot(pool, seconds=limit, say=say)
     return pool
 
 
+def _nodes_with(gpu_type: str, nodes: Sequence[Resources], *, grows: bool) -> list[Resources]:
+    """Return the nodes with this accelerator. Raise PreflightError if there will be none."""
+    found = [node for node in nodes if accelerator(gpu_type) in node]
+    if not found and not grows:
+        known = gpu_types(nodes)
+        cure = f"choose one of {', '.join(known)}" if known else "leave gpu_type out"
+        raise PreflightError(
+            f"gpu_type must be an accelerator type of the cluster, but it has no {gpu_type} "
+            f"({', '.join(known) or 'and no other'}); {cure}."
+        )
+    return found
+
+
+def _connect(config: StudyConfig, say: Callable[[str], None]) -> None:
+    """Start a Ray of our own, or join the cluster that RAY_ADDRESS names."""
+    address = os.environ.get("RAY_ADDRESS", "local")
+    here = address == "local"
+    slots, each = config.slots, config.workers * (config.cpus_per_worker or 1)
+    cpus = (slots * each if slots else os.cpu_count()) if here else None
+    # The dashboard's state API frees a worker group whose slot was killed; it listens on localhost.
+    options = {
+        "num_cpus": cpus,
+        "include_dashboard": here and config.workers > 1,
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+    }
+    connect = partial(ray.init, address, **options)
+    try:
+        if here:
+            prepare_environment()
+            start_ray(connect, say)
+        else:
+            check_cluster(address)
+            connect()
+    except (PreflightError, ValueError):
+        raise
+    except Exception as error:
+        why = " ".join(str(error).split())
+        cure = "try again when this machine has less to do" if here else "see that it runs"
+        what = "Ray did not start" if here else f"the cluster at {address} did not answer"
+        raise PreflightError(f"A study needs Ray, but {what} ({why}); {cure}.") from error
+    close_token()
+
+
 def _await_slot(pool: SlotPool, *, seconds: float, say: Callable[[str], None]) -> None:
     """Request the resources of one slot, which also tells an autoscaler what is missing."""
-    probe = placement_group([pool.resources.worker] * pool.resources.workers)
+    bundles = [pool.resources.worker] * pool.resources.workers
+    probe = placement_group(bundles, placement(alive_nodes(), pool.resources))
     began = noticed = time.monotonic()
     try:
         while not probe.wait(1):
@@ -207,6 +249,7 @@ def _await_slot(pool: SlotPool, *, seconds: float, say: Callable[[str], None]) -
 
 def _required(resources: WorkerResources) -> str:
     each = _listed(resources.worker)
+    each += f" of type {resources.gpu_type}" if resources.gpu_type else ""
     return (
         f"A trial needs {each}"
         if resources.workers == 1

@@ -5,7 +5,7 @@ from math import ceil
 
 from search_spaces import pick, value_text
 from search_spaces.training import TRAINING
-from study.config.keys import Keys
+from study.config.keys.keys import Keys
 from study.config.protocols import FixedValidation, find_protocol
 
 FEWEST_TO_RACE = 16  # search trials; with fewer, further splits cost more than they tell

@@ -2,16 +2,24 @@
 cell.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from search_spaces.training import AUTO
-from study.config.keys import Keys
-from study.config.overrides import AXIS_KEYS, matches, values_for
-from study.config.protocols import StudyProtocol, check_splits, find_protocol, make_protocol
+from search_spaces import Value
+from search_spaces.training import AUTO, trained_values
+from study.config.keys.keys import Keys
+from study.config.keys.overrides import AXIS_KEYS, matches, values_for
+from study.config.protocols import (
+    KFold,
+    StudyProtocol,
+    check_splits,
+    find_protocol,
+    make_protocol,
+)
+from study.config.seeds import split_seed
 from study.config.split_files import parse_splits
 from trainables.contract import (
     OWN_FEATURES,
@@ -24,6 +32,8 @@ from trainables.contract import (
     DatasetRef,
     ImageTransform,
     Split,
+    Training,
+    is_closed_set,
 )
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import halves
@@ -53,22 +63,34 @@ def list_baselines(
     """Return the baselines with their seeds, for every dataset, backbone and embedding size.
 
     What no seed changes runs once, such as raw pixels and the features of a pretrained network; a
-    network with random weights or a random head runs for every seed.
+    network with random weights or a random head runs for every seed. A study with folds also has a
+    PCA of as many dimensions as the models of all folds have together.
     """
     known = keys.weights != NONE or keys.train == "head"  # features that are worth something
     fitting = (PIXELS, POOLED if known else UNTRAINED) if AUTO in keys.baselines else ()
     wanted = {*keys.baselines, *fitting}
     once = (PCA, POOLED) if known else ()
-    networks = dict.fromkeys(replace(cell, loss=UNTRAINED, protocol="none") for cell in cells)
+    # Under closed_set baselines are scored on other images, and their protocol says so.
+    closed = next((name for name in keys.protocols if is_closed_set(name)), "none")
+    networks = dict.fromkeys(replace(cell, loss=UNTRAINED, protocol=closed) for cell in cells)
     found: list[tuple[Cell, int]] = []
     for dataset in keys.dataset:
         here = [cell for cell in networks if cell.dataset == dataset]
         if PIXELS in wanted and dataset != OWN_FEATURES:
-            found.append((Cell(dataset, PIXELS, 0, UNTRAINED, "none"), seeds[0]))
+            found.append((Cell(dataset, PIXELS, 0, UNTRAINED, closed), seeds[0]))
         for name in (POOLED, UNTRAINED, PCA):
-            scored = [replace(cell, loss=name) for cell in here] if name in wanted else []
+            sized = [*here, *_wider(keys, here)] if name == PCA else here
+            scored = [replace(cell, loss=name) for cell in sized] if name in wanted else []
             found += product(scored, seeds[:1] if name in once else seeds)
     return found
+
+
+def _wider(keys: Keys, networks: Sequence[Cell]) -> list[Cell]:
+    """Return each network with the dimensions of all fold models together."""
+    protocols = [study_protocol(keys, name) for name in keys.protocols]
+    folds = [each.folds for each in protocols if isinstance(each, KFold)]
+    sizes = [replace(one, embedding_size=k * one.embedding_size) for one in networks for k in folds]
+    return [cell for cell in dict.fromkeys(sizes) if cell not in networks]
 
 
 def for_cell(keys: SomeKeys, cell: Cell) -> SomeKeys:
@@ -78,21 +100,37 @@ def for_cell(keys: SomeKeys, cell: Cell) -> SomeKeys:
 
 def is_searched(keys: Keys, cell: Cell) -> bool:
     """Return whether the study searches settings for this cell."""
-    return keys.strategy != "fixed" and (keys.peek_search or find_protocol(cell.protocol).searches)
+    protocol = find_protocol(cell.protocol)
+    peeks = keys.peek_search and protocol.rule == PEEKING
+    return keys.strategy != "fixed" and (peeks or protocol.searches)
 
 
 def dataset_ref(keys: Keys, dataset: str) -> DatasetRef:
     """Return where the dataset is and which of its classes and images the study uses."""
-    if not DATASETS[dataset].needs_root:
-        return DatasetRef(dataset, exclude=keys.exclude, max_classes=keys.max_classes)
+    brought = DATASETS[dataset].needs_root
     return DatasetRef(
         dataset,
-        keys.data_root,
-        keys.train_classes,
-        keys.test_classes,
+        keys.data_root if brought else None,
+        keys.train_classes if brought else (),
+        keys.test_classes if brought else (),
         keys.exclude,
         keys.max_classes,
+        **_closed_set(keys, dataset),
     )
+
+
+def _closed_set(keys: Keys, dataset: str) -> dict[str, Any]:
+    """Return how a study of a closed set divides images; a study of other protocols does not.
+
+    closed_set:0.7 draws a share of the images even where there are official lists.
+    """
+    names = [name for name in keys.protocols if is_closed_set(name)]
+    if not names:
+        return {}
+    share = study_protocol(keys, names[0]).train_share  # type: ignore[attr-defined]
+    if DATASETS[dataset].closed_train_images and ":" not in names[0]:
+        return {"closed_set": True}
+    return {"closed_set": True, "train_share": share, "share_seed": keys.split_seed}
 
 
 def measured_metrics(keys: Keys, dataset: str) -> tuple[str, ...]:
@@ -107,6 +145,12 @@ def values_of_fields(keys: Keys, kind: Any) -> dict[str, Any]:
     return {field.name: getattr(keys, field.name) for field in fields(kind)}
 
 
+def make_training(keys: Keys, dataset: str, epochs: int, setting: Mapping[str, Value]) -> Training:
+    """Return how a cell is trained, with the values that the setting replaces."""
+    values = values_of_fields(keys, Training) | trained_values(setting)
+    return Training(**values | {"metrics": measured_metrics(keys, dataset), "epochs": epochs})
+
+
 def image_transform(keys: Keys, dataset: str, backbone: str) -> ImageTransform:
     """Return the transform with the backbone's input size, unless the keys set another or all
     images are smaller.
@@ -118,15 +162,21 @@ def image_transform(keys: Keys, dataset: str, backbone: str) -> ImageTransform:
     return ImageTransform(**values_of_fields(keys, ImageTransform) | {"image_size": size})
 
 
-def study_protocol(keys: Keys, name: str, *, draw: int = 0) -> StudyProtocol:
-    """Return the protocol with the study's keys. draw: another division than the study's own."""
-    return make_protocol(name, {**dict(keys), "split_seed": keys.split_seed + draw})
+def study_protocol(keys: Keys, name: str) -> StudyProtocol:
+    """Return the protocol with the study's keys."""
+    return make_protocol(name, dict(keys))
 
 
-def make_splits(keys: Keys, dataset: str, protocol: str, *, draw: int = 0) -> tuple[Split, ...]:
-    """Draw the splits of a dataset under a protocol, or read them from split_file."""
+def make_splits(
+    keys: Keys, dataset: str, protocol: str, *, replicate: int = 1, further: int = 0
+) -> tuple[Split, ...]:
+    """Draw the splits of a dataset under a protocol, or read them from split_file.
+
+    further: counts the splits beside the replicate's own, for finalists.
+    """
     sides = halves(dataset_ref(keys, dataset))
-    divides = study_protocol(keys, protocol, draw=draw)
+    seed = split_seed(keys.split_seed, replicate, further=further)
+    divides = study_protocol(keys.model_copy(update={"split_seed": seed}), protocol)
     if keys.split_file and divides.rule != PEEKING:
         return _read_splits(keys.split_file, dataset, protocol, divides=divides, sides=sides)
     splits = divides.splits(*sides)

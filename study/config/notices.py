@@ -6,7 +6,7 @@ from search_spaces import find_card
 from study.config.plan import StudyPlan
 from study.config.protocols import find_protocol
 from study.config.study_config import StudyConfig
-from trainables.contract import FEW_CLASSES, PEEKING, Cell
+from trainables.contract import FEW_CLASSES, Cell, is_closed_set
 from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import NONE
 
@@ -30,13 +30,51 @@ def notices(plan: StudyPlan) -> list[str]:
         for label, count in counts.items()
         if count not in (0, config.search_trials)
     ]
-    found += _few_classes(plan)
+    found += _labels(plan) + _closed(plan) + _patience(plan) + _few_classes(plan)
     if config.max_classes:
         found.append(
             f"max_classes={config.max_classes}: fewer classes are easier, so no number of this "
             f"study compares with others."
         )
     return found + _weights(plan)
+
+
+def _labels(plan: StudyPlan) -> list[str]:
+    """Say which losses see a share of the labels, and which also see the images without one."""
+    by_share: dict[float, list[str]] = {}
+    for cell in plan.cells:
+        share = plan.for_cell(cell).label_fraction
+        if share < 1 and cell.loss not in by_share.setdefault(share, []):
+            by_share[share].append(cell.loss)
+    every = [loss for losses in by_share.values() for loss in losses]
+    able = ", ".join(loss for loss in every if find_card(loss).unlabelled)
+    others = f"; with random batches, {able} also learn from the others' images" if able else ""
+    return [
+        f"label_fraction={share:g}: {', '.join(losses)} see the labels of so many images of each "
+        f"train class, at least two{others}."
+        for share, losses in by_share.items()
+    ]
+
+
+def _closed(plan: StudyPlan) -> list[str]:
+    """Say what no number of a closed set compares with."""
+    return [
+        f"{name}: train and test images share their classes, nothing is held out, and the last "
+        f"epoch counts; every number is marked ‡ and compares with no class-disjoint number."
+        for name in plan.config.protocols
+        if is_closed_set(name)
+    ]
+
+
+def _patience(plan: StudyPlan) -> list[str]:
+    """Say that trials may be shorter than a plan counts."""
+    ends = {own.patience: own for own in map(plan.for_cell, plan.cells) if own.patience}
+    return [
+        f"patience={patience} ends a trial whose selection score has not grown for so many epochs, "
+        f"{own.warm_up + patience + 1} epochs at the earliest: epochs, hours and disk above are "
+        f"upper bounds."
+        for patience, own in ends.items()
+    ]
 
 
 def _weights(plan: StudyPlan) -> list[str]:
@@ -61,7 +99,7 @@ def _few_classes(plan: StudyPlan) -> list[str]:
     fewest = {
         (dataset, protocol): min(len(split.select) for split in splits)
         for dataset, protocol, _, splits in plan.all_splits()
-        if find_protocol(protocol).rule != PEEKING
+        if find_protocol(protocol).searches
     }
     return [
         f"WARNING: {protocol} validates on {count} classes of {dataset}, but fewer than "

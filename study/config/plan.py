@@ -7,7 +7,7 @@ from itertools import product
 
 from analysis.record.trial_id import Role, TrialId
 from search_spaces import Param, Value, find_card
-from search_spaces.training import TRAINED, TRAINING, trained_values
+from search_spaces.training import TRAINED, TRAINING
 from study.config import budget
 from study.config.cells import (
     dataset_ref,
@@ -17,14 +17,15 @@ from study.config.cells import (
     list_baselines,
     list_cells,
     make_splits,
-    measured_metrics,
+    make_training,
     values_of_fields,
 )
-from study.config.key_types import MOST_SEARCHES, SEEDS
 from study.config.protocols import find_protocol
+from study.config.seeds import first_seeds, replicate_of, split_seed
 from study.config.study_config import StudyConfig
 from study.strategies.catalogue import STRATEGIES
 from trainables.contract import (
+    CLOSED,
     NOT_TRAINED,
     PEEKING,
     Cell,
@@ -34,7 +35,6 @@ from trainables.contract import (
     Outputs,
     Phase,
     Split,
-    Training,
     TrialSpec,
 )
 from trainables.datasets.indexing import halves, index
@@ -51,7 +51,7 @@ def expand(config: StudyConfig) -> "StudyPlan":
     """
     every = product(config.dataset, config.protocols, range(1, config.searches + 1))
     drawn = {
-        (dataset, protocol, replicate): make_splits(config, dataset, protocol, draw=replicate - 1)
+        (dataset, protocol, replicate): make_splits(config, dataset, protocol, replicate=replicate)
         for dataset, protocol, replicate in every
     }
     return StudyPlan(config, list_cells(config), drawn)
@@ -79,7 +79,7 @@ class StudyPlan:
 
     def search_seed(self, replicate: int) -> int:
         """Return the seed of a replicate's searchers and search trials."""
-        return self.config.seed + (replicate - 1) * SEEDS
+        return first_seeds(self.config.seed, self.config.searches)[replicate - 1]
 
     def final_seeds(self, replicate: int) -> range:
         """Return the seeds of a replicate's final trials.
@@ -95,12 +95,12 @@ class StudyPlan:
 
     def replicate_of(self, seed: int) -> int:
         """Return the replicate that a trial with this seed belongs to."""
-        return 1 + max(0, seed - self.config.seed) // SEEDS
+        return replicate_of(seed, first_seeds(self.config.seed, self.config.searches))
 
     def trial_id(self, cell: Cell, role: Role, seed: int, *, round: int = 1) -> TrialId:
         """Return the identity of a trial that is not a search trial."""
         replicate = self.replicate_of(seed)
-        number = seed - (replicate - 1) * SEEDS
+        number = seed - self.search_seed(replicate) + self.config.seed
         return TrialId(cell, role, number, replicate=replicate, round=round)
 
     def for_cell(self, cell: Cell) -> StudyConfig:
@@ -114,7 +114,7 @@ class StudyPlan:
     def splits(self, dataset: str, protocol: str, *, replicate: int = 1) -> Splits:
         """Return the splits of a dataset in one replicate."""
         found = self.drawn.get((dataset, protocol, replicate))
-        return found or make_splits(self.config, dataset, protocol, draw=replicate - 1)
+        return found or make_splits(self.config, dataset, protocol, replicate=replicate)
 
     def all_splits(self) -> Iterator[tuple[str, str, int, Splits]]:
         """Yield dataset, protocol, replicate and class lists, without those of further replicates
@@ -188,9 +188,9 @@ class StudyPlan:
     def refits(self, cell: Cell) -> bool:
         """Return whether a refit on all train classes follows each final trial.
 
-        Under default the final trial has already trained on all of them.
+        Under default and closed_set the final trial has already trained on all of them.
         """
-        return self.config.refit and find_protocol(cell.protocol).rule != PEEKING
+        return self.config.refit and find_protocol(cell.protocol).rule not in (PEEKING, CLOSED)
 
     def label(self, cell: Cell) -> str:
         """Return the cell's name without what is the same in all cells of this study."""
@@ -232,21 +232,24 @@ class StudyPlan:
             splits=splits,
             transform=image_transform(own, cell.dataset, cell.backbone),
             model=ModelConfig(**values_of_fields(own, ModelConfig)),
-            training=_training(own, cell.dataset, epochs, setting),
+            training=make_training(own, cell.dataset, epochs, setting),
             outputs=Outputs(
                 last=config.last_too, embeddings=phase == "final" and self.keeps_embeddings(seed)
             ),
             setting=dict(setting),
             tuned=tuned,
             code=shared_code(cell.loss, cell.backbone),
+            # The same images for every loss, search and final trial of a replicate.
+            label_seed=split_seed(config.split_seed, replicate) if own.label_fraction < 1 else 0,
         )
 
     def finalist_spec(
         self, cell: Cell, replicate: int, setting: Mapping[str, Value], *, split: int
     ) -> TrialSpec:
         """Return a search trial on a further split, counted from 1, that no other trial has."""
-        draw = split * MOST_SEARCHES + replicate - 1
-        splits = make_splits(self.config, cell.dataset, cell.protocol, draw=draw)
+        splits = make_splits(
+            self.config, cell.dataset, cell.protocol, replicate=replicate, further=split
+        )
         spec = self.spec(cell, "search", self.search_seed(replicate), setting)
         return replace(spec, splits=tuple(each.sealed() for each in splits))
 
@@ -289,11 +292,3 @@ class StudyPlan:
                 training=replace(spec.training, epochs=0),
                 outputs=replace(spec.outputs, last=False),
             )
-
-
-def _training(
-    own: StudyConfig, dataset: str, epochs: int, setting: Mapping[str, Value]
-) -> Training:
-    """Return the cell's training, with the values that the setting replaces."""
-    values = values_of_fields(own, Training) | trained_values(setting)
-    return Training(**values | {"metrics": measured_metrics(own, dataset), "epochs": epochs})

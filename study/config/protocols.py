@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, ClassVar, Literal, Protocol
 
 from search_spaces import pick
-from trainables.contract import PEEKING, Rule, Split, hold
+from trainables.contract import CLOSED, CLOSED_SET, PEEKING, Rule, Split, hold
 
 Classes = Sequence[int]
 
@@ -96,19 +96,41 @@ class KFold:
         return tuple(_without(train, order[a:b], test) for a, b in pairwise(ends))
 
 
+@dataclass(frozen=True)
+class ClosedSet:
+    """Train on a part of every class's images and test the others at the last epoch: train and test
+    share classes, so no number of it compares with those of the other protocols.
+    """
+
+    train_share: float
+    rule: ClassVar[Rule] = CLOSED
+    searches: ClassVar[bool] = False
+    argument: ClassVar[str | None] = "train_share"
+
+    def splits(self, train: Classes, test: Classes) -> tuple[Split, ...]:
+        if not 0 < self.train_share < 1:
+            raise ValueError(
+                f"closed_set trains on a share of each class's images between 0 and 1, but got "
+                f"{self.train_share:g}; use 0.5."
+            )
+        return (Split(tuple(train), (), tuple(test)),)
+
+
 def _without(train: Classes, held: Classes, test: Classes) -> Split:
     out = set(held)
     return Split(tuple(c for c in train if c not in out), tuple(sorted(out)), tuple(test))
 
 
-PROTOCOLS: dict[str, type[Default] | type[FixedValidation] | type[KFold]] = {
+AnyProtocol = type[Default] | type[FixedValidation] | type[KFold] | type[ClosedSet]
+PROTOCOLS: dict[str, AnyProtocol] = {
     "default": Default,
     "fixed_validation": FixedValidation,
     "k_fold": KFold,
+    CLOSED_SET: ClosedSet,
 }
 
 
-def find_protocol(name: str) -> type[Default] | type[FixedValidation] | type[KFold]:
+def find_protocol(name: str) -> AnyProtocol:
     """Return a protocol by its name, with or without what follows a colon."""
     return pick(PROTOCOLS, name.partition(":")[0], "protocol")
 
@@ -139,13 +161,15 @@ def check_splits(splits: Sequence[Split], train: Classes, test: Classes, *, rule
     """Raise LawError unless classes are disjoint, every side has two, the test classes are the
     official ones, and each train class is held out once.
 
-    rule: how the numbers are chosen; only a protocol that peeks may select on test classes.
+    rule: how the numbers are chosen; only a protocol that peeks may select on test classes, and
+    only the closed set, whose test images count as classes of their own, selects on nothing.
     """
     for split in splits:
         hold(
             not set(split.train) & (set(split.select) | set(split.test)), "no class is on two sides"
         )
-        hold(min(len(set(split.train)), len(set(split.select))) >= 2, "two classes on every side")
+        other = split.test if rule == CLOSED and not split.select else split.select
+        hold(min(len(set(split.train)), len(set(other))) >= 2, "two classes on every side")
         hold(set(split.test) == set(test), "all splits have the official test classes")
         hold(set(split.train) <= set(train), "only train classes are trained on")
         if rule != PEEKING:

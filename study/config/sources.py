@@ -10,9 +10,11 @@ from typing import Any
 import yaml
 
 from search_spaces import pick
+from study.config.keys.overrides import AXIS_KEYS, narrow
 from study.config.study_config import StudyConfig, make
 from study.presets import PRESETS, shrink
 from study.presets.auto import choose
+from study.presets.label_fractions import repeat_losses
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,35 @@ def resolve(
     for layer, origin in layers:
         values |= layer
         origins |= dict.fromkeys(layer, origin)
+    theirs: set[str] = set()
     for item in sets:
         path, value = _parse(item)
         _place(values, path, value)
         origins[path[0]] = "--set"
+        theirs.add(".".join(path[:2]))
+    dropped = _narrow(values, theirs) if source in PRESETS else []
+    values |= repeat_losses(values)
     chosen = choose(values)
     origins |= dict.fromkeys(chosen.values, "chosen for this machine and these data")
     config = make(values | chosen.values)
     known = {key: origins.get(key, "default") for key in StudyConfig.model_fields}
-    return Resolved(config, known, chosen.reasons)
+    return Resolved(config, known, dropped + chosen.reasons)
+
+
+def _narrow(values: dict[str, Any], theirs: set[str]) -> list[str]:
+    """Fit a preset to the axes that the user narrowed; return a sentence for each lost name."""
+    changed = narrow(values, theirs)
+    lost = {
+        key: [name for name in values[key] if name not in changed[key]]
+        for key in AXIS_KEYS.values()
+        if key in changed
+    }
+    values |= changed
+    return [
+        f"{key} without {', '.join(map(str, names))}, because the preset leaves these out "
+        f"wherever --set still has cells."
+        for key, names in lost.items()
+    ]
 
 
 def _base(source: str) -> tuple[dict[str, Any], str]:

@@ -8,8 +8,8 @@ from pydantic import ValidationError, model_validator
 
 from search_spaces import LOSSES
 from study.config.checks import check_study
-from study.config.key_types import sentence
-from study.config.keys import Keys
+from study.config.keys.key_types import sentence
+from study.config.keys.keys import Keys
 
 
 class StudyConfig(Keys):

@@ -89,7 +89,7 @@ def _wanted(state: StudyState) -> list[TrialState]:
         for trial in state.trials.values()
         if trial.id.role == "search"
         and trial.ended
-        and trial.ended.outcome in ("finished", "stopped early")
+        and trial.ended.outcome in ("finished", "stopped early", "out of patience")
         and not trial.audit
     ]
 

@@ -1,38 +1,58 @@
-"""Find, keep and drop the checkpoints that Tune writes for running trials."""
+"""Find, keep and drop what running trials write: their checkpoints, and what they leave."""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from analysis.record.kept_files import keep, kept
 from analysis.record.trial_id import TrialId
 from study.config.study_config import StudyConfig
 from trainables.contract import ARTIFACTS
-from trainables.outputs.artifacts import STATE, epoch_of
+from trainables.outputs.artifacts import OUTPUTS, STATE, epoch_of
+from trainables.outputs.checkpoints import Saving, checkpoints_in
 
 RAY = "ray"  # in a study's folder: one folder per driver, named 1, 2, ...
 
 
+def _homes(folder: Path, trial: TrialId) -> list[Path]:
+    """Return the folders of one trial from all drivers, the newest last."""
+    found = (folder / RAY).glob(f"*/{trial.folder}")
+    return sorted(found, key=lambda path: int(path.parent.name))
+
+
 def checkpoints(folder: Path, trial: TrialId) -> list[Path]:
-    """Return the checkpoints of one trial from all drivers, the newest last."""
-    found = (folder / RAY).glob(f"*/{trial.folder}/checkpoint_*")
-    return sorted(found, key=lambda path: (int(path.parts[-3]), path.name))
+    """Return the checkpoints of one trial from all drivers, whole or not, the newest last."""
+    return [path for home in _homes(folder, trial) for path in checkpoints_in(home)]
 
 
-def newest_checkpoint(folder: Path, trial: TrialId, *, epoch: int | None = None) -> Path | None:
-    """Return the newest checkpoint that is whole and not beyond this epoch."""
-    for path in reversed(checkpoints(folder, trial)):
-        reached = epoch_of(path)
-        if reached is not None and (epoch is None or reached <= epoch):
-            return path
-    return None
+def saving(folder: Path, trial: TrialId, *, attempt: int, seconds: float, epoch: int) -> Saving:
+    """Return where a driver's slots save a trial, and where it continues.
+
+    epoch: the last one on record. A checkpoint beyond it is not used.
+    """
+    home = folder.absolute() / RAY / str(attempt) / trial.folder
+    start = tuple(str(path.absolute()) for path in checkpoints(folder, trial))
+    return Saving(str(home), seconds, start, epoch)
+
+
+def newest_outputs(folder: Path, trial: TrialId) -> Path | None:
+    """Return the newest folder with all that a trial leaves."""
+    found = (home / OUTPUTS for home in reversed(_homes(folder, trial)))
+    return next((path for path in found if epoch_of(path) is not None), None)
 
 
 def drop_checkpoints(folder: Path, trial: TrialId) -> None:
-    """Remove the checkpoints of a trial that has ended."""
-    for path in checkpoints(folder, trial):
-        shutil.rmtree(path, ignore_errors=True)
+    """Remove what a trial that has ended wrote while it ran.
+
+    Its folder gets another name first: a slot that still writes there finds it no more.
+    """
+    for home in _homes(folder, trial):
+        gone = home.with_name(f"{home.name}.gone")
+        shutil.rmtree(gone, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(home.rename(gone), ignore_errors=True)
 
 
 def next_attempt(folder: Path) -> int:
@@ -49,9 +69,9 @@ def files_left(trial: TrialId, config: StudyConfig) -> tuple[str, ...]:
 
 
 def keep_outputs(folder: Path, trial: TrialId, config: StudyConfig) -> None:
-    """Keep what a trial leaves, from its last checkpoint. Raise LostArtifact if that lacks it."""
+    """Keep what a trial leaves, which its slot has written. Raise LostArtifact if it has not."""
     if names := files_left(trial, config):
-        keep(folder, trial, names, checkpoint=newest_checkpoint(folder, trial))
+        keep(folder, trial, names, outputs=newest_outputs(folder, trial))
 
 
 def kept_outputs(folder: Path, trial: TrialId, config: StudyConfig) -> list[Path]:

@@ -1,12 +1,14 @@
-"""Show a study while it runs: a live table on a terminal, one line per trial elsewhere."""
+"""Show a study while it runs: a live table on a terminal, lines that never stop elsewhere."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -25,7 +27,62 @@ DIVERGED = 3  # trials in a row that are worth a message
 # A pace is known after so many epochs, or after so many seconds where epochs are long.
 STEADY_EPOCHS, STEADY_SECONDS = 20, 60.0
 WINDOW = 120.0  # seconds whose epochs make the pace
+# Seconds without a line, at most, where there is no terminal; later a share of the time so far: a
+# log of four minutes has a line every 2.5 s, one of a night every five minutes.
+SILENCE, SHARE = 2.5, 0.01
 PHASES = {"search": "searches", "final": "final trials"}
+
+
+class Heartbeat:
+    """Print a line whenever none came for a while."""
+
+    def __init__(self) -> None:
+        self.began = self.last = time.monotonic()
+
+    def heard(self) -> None:
+        """Note that a line was printed."""
+        self.last = time.monotonic()
+
+    @contextmanager
+    def beating(self, beat: Callable[[], None]) -> Iterator[None]:
+        """Call `beat`, which prints a line, after every silence inside the block."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(max(0.0, self._left())):
+                if self._left() <= 0:
+                    beat()
+                    self.heard()
+
+        thread = threading.Thread(target=watch, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _left(self) -> float:
+        """Return the seconds until a silence has lasted too long."""
+        now = time.monotonic()
+        return self.last + max(SILENCE, SHARE * (now - self.began)) - now
+
+
+@contextmanager
+def shown_busy(
+    console: Console,
+    what: str,
+    heart: Heartbeat | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Iterator[None]:
+    """Show that something is being done: a spinner on a terminal, elsewhere a line now and then."""
+    if console.is_terminal:
+        with console.status(what):
+            yield
+        return
+    out = say or partial(console.print, markup=False, highlight=False)
+    with (heart or Heartbeat()).beating(lambda: out(f"{what} ...")):
+        yield
 
 
 @dataclass
@@ -40,7 +97,7 @@ class LiveView(Follower):
     """Hear about events after they are on record; draw at most four times a second."""
 
     def __init__(self, plan: StudyPlan, console: Console | None = None) -> None:
-        self.plan, self.console = plan, console or Console()
+        self.plan, self.console = plan, console or Console(markup=False)
         self.state = StudyState()
         self.cells: dict[Cell, PlannedCell] = {
             cell: PlannedCell(plan.label(cell), sum(plan.trials(cell))) for cell in plan.cells
@@ -54,10 +111,12 @@ class LiveView(Follower):
             self.left += plan.config.searches * search + final
         self.metric = metric_label(plan.config.select_metric)
         self.slots = 1
+        self.epochs = 0  # that this driver has seen
         self.first_epochs = 0  # those in which slots start up, and which say nothing of the pace
         self.times: deque[float] = deque()  # when the later epochs of this driver ended
         self.began = time.monotonic()
         self.live: Live | None = None
+        self.heart = Heartbeat()
 
     def follow(self, state: StudyState) -> None:
         """Show this state from now on, with what earlier drivers have done."""
@@ -85,7 +144,8 @@ class LiveView(Follower):
             f"trials{before}, {slots} at a time."
         )
         if not self.console.is_terminal:
-            yield
+            with self.heart.beating(lambda: self.say(self._progress())):
+                yield
             return
         with Live(
             get_renderable=self.render, console=self.console, refresh_per_second=4, transient=True
@@ -97,13 +157,21 @@ class LiveView(Follower):
     def busy(self, what: str) -> Iterator[None]:
         """Say what is being done; a terminal shows meanwhile that time passes."""
         self.say(f"{what}.")
-        with self.console.status(what):  # shows nothing elsewhere
+        with shown_busy(self.console, what, self.heart, self.say):
             yield
+
+    def _progress(self) -> str:
+        """Return one line about where the study is."""
+        return (
+            f"Running: {self.state.ended} of {self.state.total} trials and {self.epochs:,} epochs "
+            f"done ({self.pace()})."
+        )
 
     def epoch_done(self, trial: TrialState) -> None:
         if not trial.epoch:
             return
         self._expect_less(1)
+        self.epochs += 1
         if self.first_epochs < self.slots:
             self.first_epochs += 1
             return
@@ -115,8 +183,8 @@ class LiveView(Follower):
     def trial_ended(self, trial: TrialState) -> None:
         ended, cell = trial.ended, self.state.cells[trial.id.cell]
         assert ended is not None
-        if trial.id.phase == "search":  # what was expected of it and not used
-            self._expect_less(self._expected(trial.id, trial.started.epochs) - ended.epoch)
+        # What was expected of it and not used.
+        self._expect_less(self._expected(trial.id, trial.started.epochs) - ended.epoch)
         if cell.diverged_in_a_row == DIVERGED:
             self.say(
                 f"{cell.label}: {DIVERGED} trials in a row diverged; a study with a lower "
@@ -134,6 +202,7 @@ class LiveView(Follower):
         """Print one line with the time since the study began."""
         clock = _clock(time.monotonic() - self.began)
         self.console.print(f"[{clock}] {text}", markup=False, highlight=False, soft_wrap=True)
+        self.heart.heard()
 
     def pace(self) -> str:
         """Return how fast the study is of late, and how long it will take."""

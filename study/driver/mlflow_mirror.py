@@ -45,11 +45,7 @@ class MlflowMirror(Follower):
     """
 
     def __init__(
-        self,
-        plan: StudyPlan,
-        record: Record,
-        *,
-        say: Callable[[str], None] = lambda text: None,
+        self, plan: StudyPlan, record: Record, *, say: Callable[[str], None] = lambda text: None
     ) -> None:
         self.plan, self.record, self.say = plan, record, say
         self.folder, self.resumed = record.folder, bool(record.past)
@@ -251,6 +247,7 @@ class MlflowMirror(Follower):
         about = msgspec.structs.replace(ended, metrics={})  # those are in the run's metrics
         tags: dict[str, Any] = {"outcome": ended.outcome, "epochs": ended.epoch}
         tags |= {"nodes": " ".join(ended.nodes), ENDED: events.encode(about).decode()}
+        tags |= {"devices": ", ".join(sorted(ended.devices))} if ended.devices else {}
         tags |= {"error": ended.error} if ended.error else {}
         status: Status = "FINISHED" if trial.succeeded else "FAILED"
         files = self._files(trial) if trial.succeeded else []

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rich.console import Console
@@ -26,19 +28,23 @@ from study.config.plan import StudyPlan, expand
 from study.config.study_config import StudyConfig
 from study.driver.folder import make_private, new_folder, old_folder, tracking_uri
 from study.driver.lease import holder
-from study.driver.live_view import LiveView
+from study.driver.live_view import LiveView, shown_busy
 from study.errors import PreflightError
 from trainables.contract import OWN_FEATURES, PIXELS, ModelConfig
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import decode_once
+from trainables.distributed.process import find_cpp_compiler
 from trainables.fetch import ProgressCallback, home
+from trainables.inputs.feature_cache import FeaturePass, passes_of
 from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import NAMED, NONE, fetch_weights, load_weights
-from trainables.training.feature_cache import FeaturePass, passes_of
+
+if TYPE_CHECKING:  # it imports Ray
+    from trainables.workers.placement import WorkerResources
 
 SERVER_TIMEOUT = 10  # seconds for a tracking server to answer
-LINE_SECONDS = 2.5  # between two lines of progress
+LINE_SECONDS = 2.0  # between two lines of progress
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,11 @@ def prepare(
     """
     folder = old_folder(config) if resume else new_folder(config)
     check_place(config)
-    plan = expand(config)
+    console = console or Console(quiet=True)
+    with shown_busy(console, "Checking the study and its data"):
+        plan = expand(config)
+        for dataset in config.dataset:
+            index(plan.dataset_ref(dataset))
     stage(plan, console)
     make_private(folder)
     if resume and not holder(folder):  # what another driver writes is in its place
@@ -70,7 +80,9 @@ def prepare(
 
 
 def check_place(config: StudyConfig) -> None:
-    """Raise PreflightError if the studies folder is read-only or a tracking server is away."""
+    """Raise PreflightError if the studies folder is read-only, or if a tracking server or a
+    compiler that the study needs is away.
+    """
     root = Path(config.studies).absolute()
     existing = next(path for path in (root, *root.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
@@ -80,6 +92,11 @@ def check_place(config: StudyConfig) -> None:
         )
     if config.tracking_uri and config.tracking_uri.startswith("http"):
         ask_server(config.tracking_uri)
+    if config.compile and not find_cpp_compiler():
+        raise PreflightError(
+            "compile=true needs a C++ compiler, but there is none on the PATH; install g++, or "
+            "leave compile out."
+        )
 
 
 def ask_server(uri: str) -> None:
@@ -102,27 +119,33 @@ def stage(plan: StudyPlan, console: Console | None = None) -> None:
     Raise ValueError if the data are not here or an image is broken, and ConnectionError if weights
     cannot be fetched.
     """
-    config = plan.config
-    for dataset in config.dataset:
-        index(plan.dataset_ref(dataset))
-    with _bars(console) as bars:
+    config, console = plan.config, console or Console(quiet=True)
+    with _progress(console) as progress:
         for backbone in config.backbone:
-            bar = _Bar(bars, f"Fetching the weights of {backbone}")
+            bar = progress(f"Fetching the weights of {backbone}")
             fetch_weights(backbone, config.weights, bar)
-            if config.weights not in (*NAMED, NONE):
-                # A file that does not fit the backbone is refused now.
-                for channels in {DATASETS[dataset].channels for dataset in config.dataset}:
-                    trunk, _ = find_backbone(backbone).build(channels)
-                    load_weights(trunk, Path(config.weights))
+        with shown_busy(console, "Checking the weight file"):
+            check_weight_file(config)
         for dataset in images_to_decode(plan):
-            bar = _Bar(bars, f"Decoding {dataset}, once for this machine")
+            bar = progress(f"Decoding {dataset}, once for this machine")
             try:
-                decode_once(plan.dataset_ref(dataset), config.cache_size, bar)
+                ref = plan.dataset_ref(dataset)
+                decode_once(ref, config.cache_size, bar, resize=config.resize)
             except OSError as error:
                 raise PreflightError(
                     f"Images cannot be decoded into {home()} ({error}); set FAIRTRIAL_DATA to a "
                     "better place."
                 ) from None
+
+
+def check_weight_file(config: StudyConfig) -> None:
+    """Raise ValueError if the user's own weight file does not fit each backbone."""
+    if config.weights in (*NAMED, NONE):
+        return
+    for backbone in config.backbone:
+        for channels in {DATASETS[dataset].channels for dataset in config.dataset}:
+            trunk, _ = find_backbone(backbone).build(channels)
+            load_weights(trunk, Path(config.weights))
 
 
 def images_to_decode(plan: StudyPlan) -> list[str]:
@@ -148,7 +171,7 @@ def feature_passes(plan: StudyPlan) -> list[FeaturePass]:
     return list(found)
 
 
-def compute_features(plan: StudyPlan, view: LiveView, *, gpus: float) -> None:
+def compute_features(plan: StudyPlan, view: LiveView, resources: WorkerResources) -> None:
     """Compute the features of frozen trunks on all nodes of the Ray cluster; quick the second time.
 
     Raise PreflightError if they cannot be written.
@@ -158,15 +181,19 @@ def compute_features(plan: StudyPlan, view: LiveView, *, gpus: float) -> None:
         return
     from trainables.workers.extraction import extract_on_ray
 
-    terminal = view.console.is_terminal
-    with _bars(view.console if terminal else None) as bars:
+    with _progress(view.console, view.say) as progress:
         for each in passes:
             what = f"{each.dataset_ref.dataset} through {each.backbone}"
             crops = "centre crops" if each.view is None else f"view {each.view + 1}"
             title = f"Computing the features of {what} ({crops}), once for this machine"
-            progress: ProgressCallback = _Bar(bars, title) if terminal else _Lines(view, title)
             try:
-                extract_on_ray(each, gpus=gpus, progress=progress, say=view.say)
+                extract_on_ray(
+                    each,
+                    gpus=resources.gpus,
+                    gpu_type=resources.gpu_type,
+                    progress=progress(title),
+                    say=view.say,
+                )
             except OSError as error:
                 raise PreflightError(
                     f"Features cannot be kept in {home()} ({error}); set FAIRTRIAL_DATA to a "
@@ -175,29 +202,36 @@ def compute_features(plan: StudyPlan, view: LiveView, *, gpus: float) -> None:
 
 
 @contextmanager
-def _bars(console: Console | None) -> Iterator[Progress]:
-    """Show progress bars; nothing without a console."""
+def _progress(
+    console: Console, say: Callable[[str], None] | None = None
+) -> Iterator[Callable[[str], ProgressCallback]]:
+    """Yield what shows the progress of some work: bars on a terminal, lines elsewhere."""
+    if not console.is_terminal:
+        out = say or partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        yield partial(_Lines, out)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console or Console(quiet=True), transient=True) as bars:
-        yield bars
+    with Progress(*columns, console=console, transient=True) as bars:
+        yield partial(_Bar, bars)
 
 
 class _Lines:
     """Print progress as lines, where there is no terminal for a bar."""
 
-    def __init__(self, view: LiveView, title: str) -> None:
-        self.view, self.title = view, title
+    def __init__(self, say: Callable[[str], None], title: str) -> None:
+        self.say, self.title = say, title
         self.said = -LINE_SECONDS
 
     def __call__(self, done: int, total: int | None) -> None:
         now = time.monotonic()
         if now - self.said >= LINE_SECONDS or done == total:
-            self.view.say(f"{self.title}: {done:,} of {total:,} images.")
+            of = f" of {total:,}" if total else ""
+            self.say(f"{self.title}: {done:,}{of}.")
             self.said = now
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from analysis.record.events import VERSION, StudyResumed, StudyStarted, TrialEnded
 from analysis.record.record import Record, replay
-from analysis.record.state import NO_REST, Follower, StudyState, TrialState
+from analysis.record.state import Follower, StudyState, TrialState
 from analysis.record.trial_id import TrialId
 from study.config.plan import StudyPlan, expand
 from study.config.split_files import digest
 from study.config.study_config import StudyConfig, make
-from study.driver.checkpoints import files_left, keep_outputs, newest_checkpoint
+from study.driver.checkpoints import files_left, keep_outputs, newest_outputs
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from trainables.datasets.indexing import index
@@ -22,7 +22,8 @@ from trainables.outputs.artifacts import epoch_of
 from trainables.workers.versions import code, commit, extra_code, file_digest
 
 GROWS = ("searches", "search_trials", "reproductions")  # keys that may be larger than before
-ELSEWHERE = ("studies", "tracking_uri", "slots")  # a study may move, and to a larger place
+# A study may move, and to a larger place.
+ELSEWHERE = ("studies", "tracking_uri", "slots", "cpus_per_worker", "checkpoint_seconds")
 MOVED = ("data_root",)  # so may its images: they are known by their content
 PARTS = ("config", "code", "data", "splits", "weights")  # parts of a study's identity
 
@@ -125,8 +126,7 @@ class Replay(Follower):
     def epoch_done(self, trial: TrialState) -> None:
         row = trial.rows[-1]
         stops = self.stopping.judge(trial.id, row.epoch, row.score)
-        last = row.epoch >= trial.started.epochs or any(getattr(row, name) for name in NO_REST)
-        if trial.id.phase == "search" and (stops or last):
+        if trial.id.phase == "search" and (stops or trial.trained):
             self.over[row.trial] = trial
         else:
             self.over.pop(row.trial, None)
@@ -163,8 +163,8 @@ def rebuild(record: Record, searcher: StudySearcher, stopping: EarlyStopping) ->
 
 
 def _is_saved(folder: Path, trial: TrialState) -> bool:
-    """Return whether there is a whole checkpoint of the trial's last epoch."""
-    newest = newest_checkpoint(folder, trial.id)
+    """Return whether all that the trial leaves after its last epoch is there."""
+    newest = newest_outputs(folder, trial.id)
     return newest is not None and epoch_of(newest) == trial.epoch
 
 
@@ -175,10 +175,6 @@ def complete(searcher: StudySearcher, trial: TrialId, ended: TrialEnded) -> None
 
 
 def take_up(record: Record, searcher: StudySearcher) -> None:
-    """Let trials that were running continue from their last whole checkpoint.
-
-    A checkpoint beyond what the ledger says is not used.
-    """
+    """Let trials that were running continue, from their last whole checkpoint if they have one."""
     for trial in record.state.open_trials():
-        start = newest_checkpoint(record.folder, trial.id, epoch=trial.epoch)
-        searcher.take_up(trial.id, str(start.absolute()) if start else None)
+        searcher.take_up(trial.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import traceback
 from collections.abc import Callable, Iterator
@@ -13,19 +12,22 @@ from pathlib import Path
 import ray
 from ray import tune
 
+from analysis.ranking.fairness import FairnessCheck
 from analysis.ranking.ranking import Ranking
 from analysis.record.events import StudyFinished, StudyResumed, StudyStopping
 from analysis.record.frames import read_record
 from analysis.record.ledger import has_begun
 from analysis.record.record import Record
 from analysis.record.trial_id import folder_of
-from analysis.report.page import load_later, write_page
+from analysis.report.page import Page, keep_page, write_page
+from analysis.report.page_process import PageProcess
 from analysis.tracking import TrackingError
+from study.cluster.local_ray import stop_ray
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
 from study.config.plan import StudyPlan
 from study.config.study_config import StudyConfig
-from study.driver.checkpoints import RAY, next_attempt
+from study.driver.checkpoints import RAY
 from study.driver.folder import CONFIG, config_yaml, tracking_uri, write_readings, write_splits
 from study.driver.interrupts import Interrupts
 from study.driver.lease import Lease
@@ -34,13 +36,12 @@ from study.driver.mlflow_mirror import MlflowMirror
 from study.driver.preflight import PreparedStudy, compute_features, prepare
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
 from study.driver.tune_callback import Obstacle, TuneCallback
-from study.errors import PreflightError
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
 
-PAGE_AFTER = 15.0  # seconds until what the page needs is imported; the slots have loaded by then
+PAGE_AFTER = 15.0  # seconds until a process for the page starts; the slots have loaded by then
 RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
 
 
@@ -54,6 +55,7 @@ class StudyResult:
     failed: int
     interrupted: bool
     rankings: list[Ranking] = field(default_factory=list)
+    fairness: FairnessCheck | None = None
     page: Path | None = None
     signal: int = 0  # that interrupted it
     obstacle: Obstacle | None = None  # that interrupted it
@@ -122,10 +124,16 @@ class StudyRun:
         view.follow(state)  # with what rebuilding has ended
         self.record.follower = view
         self.callback = TuneCallback(plan, self.record)
+        self.page = PageProcess()
 
     def run(self) -> StudyResult:
         """Train what is left, bring MLflow up to date, and rank if nothing is left."""
-        mirror = MlflowMirror(self.plan, self.record, say=self.view.say)
+        with closing(self.page):
+            untracked = self._run(MlflowMirror(self.plan, self.record, say=self.view.say))
+            return self._result(untracked)
+
+    def _run(self, mirror: MlflowMirror) -> str:
+        """Train what is left, shut everything down, and return what MLflow lacks."""
         ours, untracked = not ray.is_initialized(), ""
         try:
             self._train(mirror)
@@ -139,32 +147,34 @@ class StudyRun:
                 self.record.close()
                 with suppress(OSError):  # a full disk: the next driver or report writes it
                     write_readings(self.folder, self.record.state)
-                if ours:
-                    ray.shutdown()
-        return self._result(untracked)
+                if ours and ray.is_initialized():
+                    with self.view.busy("Stopping Ray"):
+                        stop_ray()
+        return untracked
 
     def _train(self, mirror: MlflowMirror) -> None:
         if self.record.past and self.searcher.over and not self.grows:  # only MLflow may lack some
             self._write_config()
             mirror.wait_until_ready()
             return
-        with self.view.busy("Starting Ray"):
-            pool = self._open_pool()
+        with self.view.busy("Starting Ray"), self.interrupts.starting_ray():
+            pool = open_slot_pool(self.plan.config, self.view.say, load=self.searcher.load)
         if len([node for node in ray.nodes() if node["Alive"]]) > 1:
             check_nodes(self.folder, ask_nodes(self.folder))
         with self.view.busy("Opening MLflow's store"):
             mirror.wait_until_ready()
         self._begin()
-        compute_features(self.plan, self.view, gpus=pool.resources.gpus)
+        compute_features(self.plan, self.view, pool.resources)
         interrupts = self.interrupts  # Tune pickles its searcher
         self.searcher.serve(
             slots=pool.slots,
             assigned=self.callback.assigned,
             halts=lambda: interrupts.stopping,
+            saving=self.callback.saving,
         )
         slots = min(pool.slots(), self.identity.total)
         with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
-            load_later(PAGE_AFTER)
+            self.page.start_later(PAGE_AFTER)
             try:
                 _tuner(self, pool).fit()
             except Exception as error:  # Tune also writes files of its own
@@ -190,19 +200,6 @@ class StudyRun:
     def _write_config(self) -> None:
         replace_text(self.folder / CONFIG, config_yaml(self.plan.config))
 
-    def _open_pool(self) -> SlotPool:
-        with self.interrupts.starting_ray():
-            try:
-                return open_slot_pool(self.plan.config, self.view.say, load=self.searcher.load)
-            except Exception as error:
-                if ray.is_initialized() or isinstance(error, (PreflightError, ValueError)):
-                    raise
-                why = " ".join(str(error).split())
-                there = os.environ.get("RAY_ADDRESS", "")
-                cure = "see that it runs" if there else "try again when this machine has less to do"
-                what = f"the cluster at {there} did not answer" if there else "Ray did not start"
-                raise PreflightError(f"A study needs Ray, but {what} ({why}); {cure}.") from error
-
     @property
     def obstacle(self) -> Obstacle | None:
         failure = self.record.failure
@@ -226,22 +223,25 @@ class StudyRun:
     def must_end(self, pool: SlotPool) -> bool:
         """Return whether the study ends now. Tune asks after every event."""
         pool.slots()  # also tells a growing cluster that nothing is left to start
+        if self.is_over:  # while Tune, MLflow and Ray end, the page is written
+            self.page.ask(self.folder, config_yaml(self.plan.config))
         if self.interrupts.stopping and not self.record.state.stopping:
             self.record.note(StudyStopping())
         return self.interrupts.ending or self.obstacle is not None
 
     def _result(self, untracked: str) -> StudyResult:
         state, uri = self.record.state, tracking_uri(self.plan.config)
-        rankings, page = list[Ranking](), None
+        written: Page | None = None
         if self.is_over:
             with self.view.busy("Ranking the losses and writing the page"):
-                page, rankings, missed = write_page(
+                written = self.page.answer() or write_page(
                     read_record(self.folder),
                     folder=self.folder,
                     config_yaml=config_yaml(self.plan.config),
-                    uri=uri,
                     maps=False,
                 )
+            with self.view.busy("Giving the page to MLflow"):
+                missed = keep_page(uri, self.plan.config.name, written.files, self.folder)
             untracked = untracked or missed
         return StudyResult(
             self.folder,
@@ -249,8 +249,9 @@ class StudyRun:
             trials=state.ended,
             failed=state.outcomes["failed"],
             interrupted=not self.is_over,
-            rankings=rankings,
-            page=page,
+            rankings=written.rankings if written else [],
+            fairness=written.fairness if written else None,
+            page=written.files[0] if written else None,
             signal=self.interrupts.signal,
             obstacle=self.obstacle,
             untracked=untracked,
@@ -286,14 +287,14 @@ def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
             trial_dirname_creator=lambda trial: folder_of(trial.config["trial"]),
         ),
         run_config=tune.RunConfig(
-            name=str(next_attempt(run.folder)),
+            name=str(run.callback.attempt),
             storage_path=str((run.folder / RAY).absolute()),
             verbose=0,
             stop=_Ends(lambda: run.must_end(pool)),
             callbacks=[run.callback],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
-            # The callback asks for checkpoints and removes old ones. No num_to_keep: with it Tune
-            # writes down the whole experiment after every checkpoint.
+            # Slots save by themselves; Tune only asks them for what a trial leaves at its end. No
+            # num_to_keep: with it Tune writes down the whole experiment each time.
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )

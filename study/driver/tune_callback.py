@@ -5,36 +5,46 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ray.tune import Callback, Checkpoint
+from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from analysis.record.events import EpochDone, Outcome, TestRead, TrialEnded, TrialStarted
+from analysis.record.events import (
+    EpochDone,
+    EpochRepeated,
+    Outcome,
+    TestRead,
+    TrialEnded,
+    TrialStarted,
+)
 from analysis.record.kept_files import LostArtifact
 from analysis.record.record import Record
 from analysis.record.specs import write_spec
 from analysis.record.state import NO_REST, TrialState
+from analysis.record.trial_id import TrialId
 from study.config.plan import StudyPlan
-from study.driver.checkpoints import drop_checkpoints, files_left, keep_outputs
+from study.driver.checkpoints import (
+    drop_checkpoints,
+    files_left,
+    keep_outputs,
+    next_attempt,
+    saving,
+)
 from study.search.cell_search import TrialAssignment
 from trainables.contract import TrialSpec, WrongNode
+from trainables.outputs.checkpoints import Saving
 
 # A trial's process dies elsewhere, and only the text of its error comes back.
 DISK_FULL = re.compile(
     "(No space left on device|Disk quota exceeded|Read-only file system)(?:: '([^']+)')?"
 )
+SECONDS = "seconds"  # of an epoch: never the same twice
 WRONG_NODE = re.compile(f"{WrongNode.__name__}: (.+)")
-CHECKPOINTS = 2  # to keep of a trial: a power loss may leave the last one incomplete
-# Between two checkpoints of a trial. A kill costs at most that many seconds or one epoch, whichever
-# is longer; short trials lose no time to checkpoints.
-CHECKPOINT_SECONDS = 30.0
 # Tune would write four files for every trial, and all trials into one again and again; the ledger
 # has everything.
 for _name, _value in {
@@ -59,7 +69,8 @@ class TuneCallback(Callback):
         self.plan, self.record = plan, record
         # Trials that this driver has started, and the last epoch that each has reported.
         self.reported: dict[str, int] = {}
-        self.saved: dict[str, float] = {}  # when each running trial began, or was saved last
+        self.devices: dict[str, set[str]] = {}  # that trials have run on
+        self.attempt = next_attempt(record.folder)  # this driver's number
         self.obstacle: Obstacle | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,16 +94,24 @@ class TuneCallback(Callback):
             )
         )
 
+    def saving(self, trial: TrialId) -> Saving:
+        """Return where a trial is saved, and where it continues."""
+        state, folder = self._state(str(trial)), self.record.folder
+        # A final trial's last epoch is on record when it has read the test classes. It is saved
+        # before, and continues from there.
+        epoch = state.epoch + (trial.phase == "final" and state.epoch + 1 == state.started.epochs)
+        seconds = self.plan.config.checkpoint_seconds
+        return saving(folder, trial, attempt=self.attempt, seconds=seconds, epoch=epoch)
+
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         key, spec = _of(trial)
-        self.saved[key] = time.monotonic()
         if key not in self.reported:
             self.reported[key] = self._state(key).epoch
-        elif spec.peeks and (last := self.reported[key]) < spec.training.epochs:
+        elif spec.peeks and not self._state(key).trained:
             # A retry: the epoch that was cut off may have been scored and not reported.
-            self._reads(key, [(str(last + 1), spec.rule)])
+            self._reads(key, [(str(self.reported[key] + 1), spec.rule)])
 
     def on_trial_result(
         self,
@@ -103,14 +122,18 @@ class TuneCallback(Callback):
         **info: Any,
     ) -> None:
         key, spec = _of(trial)
-        result[SHOULD_CHECKPOINT] = self._must_save(key, result)  # Tune reads it after this call
+        # Tune reads it after this call, and asks the slot for what the trial leaves.
+        result[SHOULD_CHECKPOINT] = bool(result.get("done")) and self._leaves_files(key)
         self.reported[key] = result["epoch"]
+        self.devices.setdefault(key, set()).update(result.get("devices", []))
         # A slot that died after this epoch and before its checkpoint runs it again.
         rows = self._state(key).rows
         known = bool(rows) and result["epoch"] <= rows[-1].epoch
         again = [result["epoch"]] * known + result.get("again", [])
         if spec.peeks and "chosen_epoch" not in result and again:
             self._reads(key, [(str(epoch), spec.rule) for epoch in again])
+        if known:
+            self._repeat(result, next(row for row in rows if row.epoch == result["epoch"]))
         if result.get("reads"):  # on record before it happens: Tune asks for the next step later
             self._reads(key, result["reads"])
         if known or result.get("reads"):
@@ -126,16 +149,24 @@ class TuneCallback(Callback):
             )
         )
 
-    def _must_save(self, key: str, result: Mapping[str, Any]) -> bool:
-        """Return whether the trial writes a checkpoint after this result.
+    def _repeat(self, result: dict[str, Any], first: EpochDone) -> None:
+        """Let the first time count of an epoch that ran again, and note how the second differed.
 
-        It does before it reads test classes, so that a crash then repeats no training, at its end
-        if it leaves files, and in between when the last one is old.
+        Searcher and early stopping hear the result that is on record.
         """
-        if result.get("done"):
-            return bool(files_left(self._state(key).id, self.plan.config))
-        due = time.monotonic() - self.saved[key] >= CHECKPOINT_SECONDS
-        return due or bool(result.get("reads"))
+        now = _finite(result["metrics"])
+        differs = {
+            name: now[name]
+            for name, value in first.metrics.items()
+            if name != SECONDS and name in now and now[name] != value
+        }
+        if differs or result["score"] != first.score:
+            trial, epoch, score = first.trial, first.epoch, result["score"]
+            self.record.note(EpochRepeated(trial=trial, epoch=epoch, score=score, metrics=differs))
+        result["score"], result["metrics"] = first.score, result["metrics"] | first.metrics
+
+    def _leaves_files(self, key: str) -> bool:
+        return bool(files_left(self._state(key).id, self.plan.config))
 
     def _state(self, key: str) -> TrialState:
         return self.record.state.trials[key]
@@ -151,24 +182,23 @@ class TuneCallback(Callback):
         if trial.last_result.get("done") and not self.record.failure:  # else it was cut off
             self._end(trial, self._state(key).outcome(), trial.last_result)
 
-    def on_checkpoint(
-        self,
-        iteration: int,
-        trials: list[Trial],
-        trial: Trial,
-        checkpoint: Checkpoint,
-        **info: Any,
+    def on_trial_recover(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        """Note when, and remove old checkpoints."""
-        self.saved[trial.config["trial"]] = time.monotonic()
-        found = sorted(Path(checkpoint.path).parent.glob("checkpoint_*"))
-        for path in found[:-CHECKPOINTS]:
-            shutil.rmtree(path, ignore_errors=True)
+        """Let a trial whose slot failed continue from its last checkpoint.
+
+        A disk that is full ends the study at once: a trial that can train, but not save itself,
+        would try again for ever.
+        """
+        error = _error(trial)
+        if DISK_FULL.search(error):
+            self.meets_obstacle(error)
+        trial.config["saving"] = self.saving(self._state(trial.config["trial"]).id)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        error = Path(trial.error_file).read_text() if trial.error_file else ""
+        error = _error(trial)
         if not self.meets_obstacle(error):  # else the trial continues once that is fixed
             last = trial.last_result or {}
             self._end(trial, "failed", last, error=" ".join(error.split())[-300:])
@@ -207,6 +237,7 @@ class TuneCallback(Callback):
                 metrics=_finite(last.get("metrics", {})),
                 chosen_epoch=last.get("chosen_epoch"),
                 nodes=last.get("nodes", []),
+                devices=sorted(self.devices.pop(key, ())),
                 error=error,
             )
         )
@@ -217,6 +248,10 @@ class TuneCallback(Callback):
 def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return what a ledger can hold: JSON has no NaN."""
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def _error(trial: Trial) -> str:
+    return Path(trial.error_file).read_text() if trial.error_file else ""
 
 
 def _of(trial: Trial) -> tuple[str, TrialSpec]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from study.estimate.pace import (
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import cache_bytes, decode_at, is_decoded
 from trainables.distributed.process import own_device, prepare_process
-from trainables.training.feature_cache import FeaturePass
+from trainables.inputs.feature_cache import FeaturePass
 
 SAMPLED = 16  # images that are timed, at least
 SAMPLED_PIXELS = 2**19  # per channel, that go through a trunk when it is timed
@@ -84,14 +84,15 @@ class Preparation:
 
 def preparation(plan: StudyPlan) -> list[Preparation]:
     """Return what is still to decode and to compute, timed on a few images."""
-    found, side = [], plan.config.cache_size
+    found, side, resize = [], plan.config.cache_size, plan.config.resize
     for dataset in images_to_decode(plan):
         ref = plan.dataset_ref(dataset)
-        if cache_bytes(ref, side) and not is_decoded(ref, side):
+        if cache_bytes(ref, side, resize) and not is_decoded(ref, side, resize):
             listed = index(ref)
             files = [listed.files[i] for i in listed.ids(listed.train + listed.test)]
             few = files[:: max(1, len(files) // SAMPLED)][:SAMPLED]
-            each = timed(lambda: [decode_at(listed.root, file, side) for file in few]) / len(few)  # noqa: B023
+            decode = partial(decode_at, listed.root, side=side, resize=resize)
+            each = timed(lambda: [decode(file) for file in few]) / len(few)  # noqa: B023
             found.append(Preparation(f"decode {dataset}", len(files), each * len(files)))
     for wanted in feature_passes(plan):
         if not wanted.is_cached:
@@ -110,11 +111,11 @@ def _seconds_of_image(wanted: FeaturePass) -> float:
     import torch
 
     from study.estimate.pretended import pretended_images
+    from trainables.inputs.images import Images
     from trainables.networks.network import HeadConfig, build_network
-    from trainables.training.images import Images
 
     prepare_process()
-    data = pretended_images(wanted.dataset_ref, wanted.transform.cache_size)
+    data = pretended_images(wanted.dataset_ref, wanted.transform)
     network = build_network(
         wanted.backbone,
         data.index.channels,
@@ -125,14 +126,15 @@ def _seconds_of_image(wanted: FeaturePass) -> float:
         bf16=wanted.precision == "bfloat16",
         seed=0,
     )
-    network = network.to(own_device()).eval()
+    device = own_device()
+    network = network.to(device).eval()
     count = max(SAMPLED, SAMPLED_PIXELS // wanted.transform.image_size**2)
-    images = Images(data, wanted.ids[:count], wanted.transform, own_device())
+    images = Images(data, wanted.ids[:count], wanted.transform)
     rows, numbers = np.arange(len(images)), images.draws((0,))
 
     def work() -> torch.Tensor:
         crops = images.plain(rows) if wanted.view is None else images.augmented(rows, numbers)
-        return network.pooled(crops).cpu()
+        return network.pooled(crops.now().to(device)).cpu()
 
     with torch.inference_mode():
         work()  # warms up

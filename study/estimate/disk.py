@@ -17,11 +17,11 @@ from trainables.datasets.indexing import halves, index
 from trainables.datasets.pixels import cache_bytes
 from trainables.datasets.vectors import load_vectors
 from trainables.networks.backbones import find_backbone
+from trainables.outputs.checkpoints import KEEP
 
 QUERY_BYTES = 40  # one row of queries.csv
 SINGLE = 4  # bytes of a number in weights, features and kept embeddings
-# Of a running trial: the driver keeps two, and a third exists before it removes the oldest.
-CHECKPOINTS = 3
+CHECKPOINTS = KEEP + 1  # of a running trial: a further one exists before the oldest goes
 SAMPLE = 100, 64  # classes and dimensions for which a loss is built to measure its weights
 
 
@@ -39,7 +39,7 @@ def cache_disk(plan: StudyPlan) -> int | None:
     """
     try:
         decoded = sum(
-            cache_bytes(plan.dataset_ref(dataset), plan.config.cache_size)
+            cache_bytes(plan.dataset_ref(dataset), plan.config.cache_size, plan.config.resize)
             for dataset in images_to_decode(plan)
         )
         return decoded + sum(

@@ -93,6 +93,7 @@ def epoch_work(plan: StudyPlan, cell: Cell, sizes: SplitSizes) -> tuple[int, int
     own = plan.for_cell(cell)
     mined = (own.batches or find_card(cell.loss).batches) == "mined"
     minings = 1 / own.mine_every if mined else 0
+    sizes = [(round(own.label_fraction * train), select) for train, select in sizes]
     steps = sum(own.steps_per_epoch or -(-train // own.batch_size) for train, _ in sizes)
     return steps, sum(select + round(minings * train) for train, select in sizes)
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.ranking.pairs import components_of
-from analysis.record.frames import read_record
+from analysis.record.frames import StudyRows, read_record
 from analysis.record.ledger import LedgerReader, has_begun
 from analysis.record.state import StudyState
 from analysis.statistics import QUICKSTART, Components, smallest_difference
 from study.config.plan import StudyPlan
 from study.config.protocols import find_protocol
-from trainables.contract import PEEKING
 from trainables.datasets.indexing import halves
 
 
@@ -32,7 +31,7 @@ def smallest_differences(plan: StudyPlan) -> list[SmallestDifference]:
     Each pair of losses is compared with all others, under one setup that does not peek.
     """
     config = plan.config
-    if config.searches < 2 or all(find_protocol(n).rule == PEEKING for n in config.protocols):
+    if config.searches < 2 or not any(find_protocol(n).searches for n in config.protocols):
         return []
     found = []
     for dataset in config.dataset:
@@ -49,18 +48,29 @@ def smallest_differences(plan: StudyPlan) -> list[SmallestDifference]:
 
 
 def _components(plan: StudyPlan, dataset: str) -> tuple[Components, str]:
-    """Return what numbers varied by in the newest finished study of this dataset and network, else
-    in the quickstart.
+    """Return what numbers varied by in the newest finished study of this dataset and network that
+    repeated what this one repeats, else in the quickstart.
     """
+    searches = any(plan.searched(cell) for cell in plan.cells)
     for folder in _finished(Path(plan.config.studies)):
         try:
             rows = read_record(folder)
-            if rows.trials["replicate"].max() > 1:  # else searches and splits are not in it
+            if _repeats(rows, dataset, searches=searches):
                 found = components_of(rows, dataset=dataset, backbones=plan.config.backbone)
                 return found, f"the study '{rows.name}'"
         except (ValueError, OSError):  # it has no such comparison, or files of it are gone
             continue
     return QUICKSTART, "the quickstart"
+
+
+def _repeats(rows: StudyRows, dataset: str, *, searches: bool) -> bool:
+    """Return whether a study had several replicates on this dataset, each with a search if this one
+    searches.
+    """
+    here = rows.trials[rows.trials["dataset"] == dataset]
+    searched = here[(here["role"] == "search") & ~here["peeks"].astype(bool)]
+    repeated = searched if searches else here
+    return len(repeated) > 0 and bool(repeated["replicate"].max() > 1)
 
 
 def _finished(studies: Path) -> Iterator[Path]:

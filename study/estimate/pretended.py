@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from study.estimate.disk import trunk_size
-from trainables.contract import OWN_FEATURES, DatasetRef, TrialSpec
+from trainables.contract import OWN_FEATURES, DatasetRef, ImageTransform, TrialSpec
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import TYPICAL_RATIO, Dataset, Pixels
 from trainables.datasets.vectors import load_vectors
-from trainables.training.features import Features
+from trainables.inputs.features import Features
 
 FEW = 64  # different rows of features
 
@@ -40,12 +40,13 @@ def pretended_data(spec: TrialSpec) -> Dataset | Features:
         noise = np.random.default_rng(0).random((FEW, width), dtype=np.float32)
         rows = np.arange(count) % FEW
         return Features(found, noise, rows, (noise,) * spec.training.views, rows)
-    return pretended_images(spec.dataset_ref, spec.transform.cache_size)
+    return pretended_images(spec.dataset_ref, spec.transform)
 
 
-def pretended_images(dataset_ref: DatasetRef, cache_size: int) -> Dataset:
+def pretended_images(dataset_ref: DatasetRef, transform: ImageTransform) -> Dataset:
     """Return images of noise, as large as the decoded ones would be."""
     found, info = index(dataset_ref), DATASETS[dataset_ref.dataset]
-    side, ratio = (info.side, 1.0) if info.side else (cache_size, TYPICAL_RATIO)
+    side, ratio = (info.side, 1.0) if info.side else (transform.cache_size, TYPICAL_RATIO)
+    ratio = 1.0 if transform.resize == "squash" else ratio
     count, channels = len(found.labels), found.channels
     return Dataset(found, PretendedPixels(count, side=side, channels=channels, ratio=ratio))

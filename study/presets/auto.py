@@ -64,10 +64,10 @@ def _train_classes(values: Mapping[str, Any]) -> int | None:
     """Return how many classes there are to train on; None if the data cannot be read."""
     dataset = values.get("dataset")
     name = dataset[0] if isinstance(dataset, list) else dataset
-    lists = {key: tuple(values.get(key) or ()) for key in ("train_classes", "test_classes")}
+    train, test = (tuple(values.get(key) or ()) for key in ("train_classes", "test_classes"))
     try:
         ref = DatasetRef(
-            str(name), values.get("data_root"), **lists, max_classes=values.get("max_classes")
+            str(name), values.get("data_root"), train, test, max_classes=values.get("max_classes")
         )
         return len(halves(ref)[0])
     except (ValueError, TypeError, OSError):  # the config's own checks say what is wrong

@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from search_spaces.experiments import THESIS_LOSSES
+from search_spaces.experiments import (
+    THESIS_LOSSES,
+    TUTORIAL_BATCH,
+    TUTORIAL_LOSSES,
+    TUTORIAL_RAW,
+)
 from search_spaces.training import (
     AUTO,
     EMBEDDING_SIZE,
@@ -50,6 +55,26 @@ def quickstart() -> dict[str, Any]:
         "crop": "shifted",
         "max_shift": 1,
         "flip": False,
+    }
+
+
+def triplet_tutorial() -> dict[str, Any]:
+    """Compare what the triplet tutorial explains, on drawings: distance swap, raw and normalised
+    vectors, easy, semi-hard and hard mining, a distance of one's own, a hinge on pairs and NT-Xent.
+
+    The tutorial trains nothing; data, network and schedule are those of the quickstart. Every tag
+    of triplet_p_norm is one choice. Your own distance, a function of two (n, size) tensors:
+    --set settings.triplet_distance.distance=module:NAME.
+    """
+    return {
+        **quickstart(),
+        "name": "triplet_tutorial",
+        "losses": list(TUTORIAL_LOSSES),
+        "settings": {name: dict(each) for name, each in TUTORIAL_LOSSES.items() if each},
+        "where": [{"loss": TUTORIAL_RAW, "normalize": False}],
+        "strategy": "fixed",
+        "batch_size": TUTORIAL_BATCH,
+        "metrics": ["recall_at_1", "map_at_r", "triplet_accuracy", "loss_value"],
     }
 
 

@@ -1,6 +1,6 @@
 """Shrink a study to small drawings for --smoke, so that all of it runs in a minute or two."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from search_spaces import untagged
@@ -42,6 +42,9 @@ SMOKE: dict[str, Any] = {
 }
 
 
+# Of `where` a smoke study keeps these for losses with a tag, because they are what the tag means.
+MEANT = ("label_fraction", "memory", "batches", "normalize")
+
 # A study of heads needs a trunk with weights: the one that ships.
 FROZEN: dict[str, Any] = {
     "train": "head",
@@ -54,13 +57,13 @@ FROZEN: dict[str, Any] = {
 def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return SMOKE with the study's own losses and protocols, each once and k_fold with two folds.
 
-    Grids keep both ends. A tag that has its own settings stays; the others differed only in values
-    that are gone.
+    Grids keep both ends. A tag that has its own settings, or an entry of `where` that is kept,
+    stays; the others differed only in values that are gone.
     """
-    named = values.get("settings") or {}
+    where = _kept(values.get("where") or ())
+    named = {*(values.get("settings") or {}), *(loss for each in where for loss in each["loss"])}
     losses = [
-        loss if loss in named else untagged(str(loss))
-        for loss in _several(values.get("losses", ()))
+        loss if loss in named else untagged(str(loss)) for loss in several(values.get("losses", ()))
     ]
     folds = f"k_fold:{SMOKE['folds']}"
     protocols = [
@@ -69,16 +72,25 @@ def shrink(values: Mapping[str, Any]) -> dict[str, Any]:
         else "fixed_validation"
         if name == AUTO
         else name
-        for name in _several(values.get("protocols", ()))
+        for name in several(values.get("protocols", ()))
     ]
     frozen = FROZEN if values.get("train") in ("head", AUTO) else {}
     axes = {"losses": list(dict.fromkeys(losses)), "protocols": list(dict.fromkeys(protocols))}
     few = len(axes["losses"]) * len(axes["protocols"]) <= FEW
     repeats = {key: _at_most(values, key, few=few) for key in ("searches", "reproductions")}
-    changed = {
-        key: names for key, names in axes.items() if names and names != _several(values[key])
-    }
-    return SMOKE | changed | repeats | frozen | {"grid_levels": 2}
+    changed = {key: names for key, names in axes.items() if names and names != several(values[key])}
+    return SMOKE | changed | repeats | frozen | {"grid_levels": 2, "where": where}
+
+
+def _kept(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what entries of `where` say about losses with a tag, as far as a smoke study can."""
+    found = []
+    for entry in entries:
+        tagged = [str(loss) for loss in several(entry.get("loss", ())) if "@" in str(loss)]
+        meant = {key: entry[key] for key in MEANT if key in entry}
+        if tagged and meant:
+            found.append({"loss": tagged, **meant})
+    return found
 
 
 def _at_most(values: Mapping[str, Any], key: str, *, few: bool) -> int:
@@ -87,7 +99,7 @@ def _at_most(values: Mapping[str, Any], key: str, *, few: bool) -> int:
     return min(2 if few else 1, own if isinstance(own, int) else 2)
 
 
-def _several(value: Any) -> list[Any]:
+def several(value: Any) -> list[Any]:
     """Return a list as the keys read it; they refuse anything else."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]

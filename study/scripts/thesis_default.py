@@ -1,4 +1,4 @@
-"""Repeat thesis tables 6 to 10: ten losses on three networks, four sizes and three datasets."""
+"""Repeat thesis tables 6 to 10, 20 and 21: ten losses, three networks, four sizes."""
 
 from study.scripts import run
 

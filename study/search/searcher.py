@@ -17,6 +17,7 @@ from study.search.cell_search import CellSearch, TrialAssignment
 from study.strategies.catalogue import STRATEGIES
 from study.strategies.strategy import Setting
 from trainables.contract import Cell, FinalKind, TrialSpec
+from trainables.outputs.checkpoints import Saving
 
 SCORE = "score"
 Place = tuple[Cell, int]  # a cell in one replicate
@@ -34,7 +35,6 @@ class StudySearcher(Searcher):
         self.plan = plan
         self.running: dict[TrialId, TrialAssignment] = {}  # handed out and not ended
         self.interrupted: list[TrialAssignment] = []  # of those, the ones that do not run yet
-        self.checkpoints: dict[TrialId, str] = {}  # from which interrupted trials continue
         self.trials: dict[str, TrialId] = {}  # by Tune's name
         self.baselines: list[TrialSpec] = list(plan.baseline_specs())
         self.cells = {
@@ -53,13 +53,14 @@ class StudySearcher(Searcher):
         slots: Callable[[], int] = lambda: sys.maxsize,
         assigned: Callable[[TrialAssignment], None] = lambda assignment: None,
         halts: Callable[[], bool] = lambda: False,
+        saving: Callable[[TrialId], Saving | None] = lambda trial: None,
     ) -> None:
         """Begin to hand out trials.
 
         slots: returns how many may run. assigned: hears about every new trial first. halts: returns
-        whether nothing new may start.
+        whether nothing new may start. saving: returns where a trial is saved and continues.
         """
-        self.slots, self.assigned, self.halts = slots, assigned, halts
+        self.slots, self.assigned, self.halts, self.saving = slots, assigned, halts, saving
 
     def _open(self, cell: Cell, replicate: int) -> CellSearch:
         plan, config, published = self.plan, self.plan.config, self.plan.published(cell.loss)
@@ -119,9 +120,9 @@ class StudySearcher(Searcher):
 
     def _hand_out(self, trial_id: str, assignment: TrialAssignment) -> dict[str, Any]:
         self.trials[trial_id] = assignment.trial
-        start = self.checkpoints.get(assignment.trial)
+        saving = self.saving(assignment.trial)
         # As text: a worker that unpickles it needs no package but search_spaces and trainables.
-        return {"trial": str(assignment.trial), "spec": assignment.spec, "start": start}
+        return {"trial": str(assignment.trial), "spec": assignment.spec, "saving": saving}
 
     def _draw(self) -> TrialAssignment | None:
         drawn = self._search_trial() or self._finalist() or self._final_trial()
@@ -282,11 +283,9 @@ class StudySearcher(Searcher):
         if cell and drawn.trial in cell.refit_later:
             cell.refit_later[drawn.trial] = drawn
 
-    def take_up(self, trial: TrialId, checkpoint: str | None) -> None:
-        """Hand out a trial again that an earlier driver left, from a checkpoint if it has one."""
+    def take_up(self, trial: TrialId) -> None:
+        """Hand out a trial again that an earlier driver left."""
         self.interrupted.append(self.running[trial])
-        if checkpoint:
-            self.checkpoints[trial] = checkpoint
 
 
 def _is_same(drawn: TrialAssignment, started: TrialStarted) -> bool:

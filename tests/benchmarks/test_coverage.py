@@ -12,7 +12,7 @@ import pytest
 
 from analysis import read_study
 from analysis.ranking.pairs import components_of
-from analysis.statistics import Components, moments, pairs
+from analysis.statistics import QUICKSTART, Components, moments, pairs
 from tests.support import ROOT
 from tests.support.synthetic_study import everything, write_study
 
@@ -41,6 +41,39 @@ def test_intervals_hold_and_equal_losses_are_seldom_told_apart(
     assert 0.91 <= found.numbers <= 0.985
     assert 0.92 <= found.pairs <= 0.985
     assert found.error <= 0.1
+
+
+# Of a finished quickstart of ten heads: spreads as three replicates estimate them.
+HEADS = Components(
+    (0.0105, 0.0, 0.0082, 0.0, 0.0087, 0.0, 0.0052, 0.0021, 0.0, 0.0057),
+    shared=0.0,
+    classes=0.169,
+    loss_in_class=0.0173,
+    residual=0.0338,
+)
+
+
+@pytest.mark.parametrize("name", ["as measured", "unequal losses", "unequal and shared"])
+@pytest.mark.parametrize(("own", "most"), [(HEADS, 0.065), (QUICKSTART, 0.075)])
+def test_four_losses_of_unequal_spread_are_seldom_told_apart_with_three_replicates(
+    coverage: ModuleType, own: Components, most: float, name: str
+) -> None:
+    """Degrees of freedom that are estimated for the sum of both variances give 0.073 to 0.088."""
+    components, rng = coverage.scenarios(own)[name], np.random.default_rng(0)
+    found = coverage.simulate(components, 4, 3, studies=4000, rng=rng)
+    assert found.error <= most
+    assert 0.93 <= found.numbers <= 0.97
+    assert 0.93 <= found.pairs <= 0.97
+
+
+@pytest.mark.parametrize("replicates", [2, 3])
+def test_two_losses_that_have_nobody_to_borrow_from_are_seldom_told_apart(
+    coverage: ModuleType, replicates: int
+) -> None:
+    """Degrees of freedom that are estimated for the sum of both variances give 0.10 and 0.07."""
+    rng = np.random.default_rng(0)
+    found = coverage.simulate(coverage.QUICKSTART, 2, replicates, studies=1000, rng=rng)
+    assert found.error <= 0.05
 
 
 @pytest.mark.parametrize("most", [2, 3])

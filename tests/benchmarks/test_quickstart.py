@@ -24,4 +24,4 @@ def test_a_run_is_broken_down_into_what_a_user_waits_for() -> None:
     assert (found.trials, found.trial_seconds) == (2, pytest.approx(2.75))
     assert found.gap == pytest.approx(0.05)
     assert found.prompt - found.last_trial == pytest.approx(5.95)
-    assert found.silence == 7.5
+    assert (found.silence_from, found.silence) == (3.0, 7.5)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces import find_card, find_own
+from search_spaces import find_card, find_own, untagged
+from search_spaces.own import labelled_name, split_labels
 from study.config.plan import expand
 from study.config.sources import resolve
 from tests.support import ROOT
@@ -18,7 +19,7 @@ from trainables.losses import find_builder
 from trainables.training.fit import Fit
 
 README = (ROOT / "README.md").read_text()
-EXAMPLE = re.search(r"```python\n(# mylosses\.py\n.*?)```", README, flags=re.DOTALL)[1]
+EXAMPLE = re.search(r"`mylosses\.py`.*?```python\n(.*?)```", README, flags=re.DOTALL)[1]
 
 
 @pytest.fixture
@@ -95,3 +96,11 @@ def test_the_console_script_finds_it_beside_the_place_where_it_was_started(
     done = subprocess.run(words, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "margin" in done.stdout
+
+
+def test_the_name_of_a_loss_that_sees_a_share_of_the_labels_says_which() -> None:
+    assert labelled_name("triplet", 1) == "triplet"
+    for loss in ("triplet", "triplet@wide", "my.module:LOSS"):
+        for share in (1.0, 0.5, 0.05, 1e-05):
+            assert split_labels(labelled_name(loss, share)) == (loss, share)
+    assert untagged(labelled_name("triplet@wide", 0.1)) == "triplet"

@@ -77,7 +77,7 @@ def test_a_range_prints_as_people_say_it():
 
 @pytest.mark.parametrize("source", ["paper", "code", "thesis", "found", "reality"])
 def test_a_value_outside_the_search_range_needs_a_note(source):
-    values = {"paper": 0.5, source: 3.0}
+    values = {"paper": 0.5, source: (0.5, None, 3.0) if source == "reality" else 3.0}
     with pytest.raises(ValueError, match="Every cited value must lie in the search range"):
         Param(**values, search=Range(0, 1), domain=WIDE)
     assert Param(**values, search=Range(0, 1), domain=WIDE, note="why").note == "why"
@@ -163,6 +163,13 @@ def test_levels_go_from_end_to_end_once_each_inside_the_range(range_):
 def test_a_param_cites_only_those_who_gave_a_value_and_zero_is_a_value():
     param = Param(paper=0.0, found=0.5, search=Range(0, 1), domain=Range(0, 1))
     assert dict(param.cited()) == {"paper": 0.0, "found": 0.5}
+    assert param.optima() == {}
+
+
+def test_a_param_cites_the_reality_check_once_for_each_dataset_that_it_has_an_optimum_for():
+    param = Param(paper=1, reality=(0.5, None, 0.0), search=Range(0, 1), domain=Range(0, 1))
+    assert param.optima() == {"cub200": 0.5, "sop": 0.0}
+    assert dict(param.cited()) == {"paper": 1, "reality cub200": 0.5, "reality sop": 0.0}
 
 
 def test_the_defaults_of_a_card_are_the_papers_values():

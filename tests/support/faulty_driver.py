@@ -1,8 +1,7 @@
 """Run the command line with workers that fail as a plan says.
 
 python faulty_driver.py PLAN.json MARKS run CONFIG.yaml ...: PLAN is a list of {"trial", "epoch",
-"do"}; each fault happens once and leaves a file in the folder MARKS. Trials are saved after every
-epoch, or after CHECKPOINT_SECONDS, if the environment has it.
+"do"}; each fault happens once and leaves a file in the folder MARKS.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any
 from ray import cloudpickle
 
 import study.driver.study_run
-import study.driver.tune_callback
 from study.__main__ import app
+from trainables.outputs.checkpoints import HashingFile
 from trainables.workers.slot import Slot
 from trainables.workers.worker import Worker
 
@@ -50,6 +49,9 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
     def unmark(what: str) -> None:
         Path(marks, str([fault["do"] for fault in plan].index(what))).unlink()
 
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     class Planned(Worker):
         def step(self) -> dict[str, Any]:
             what = due(self, "step")
@@ -64,14 +66,13 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
                 raise RuntimeError("broken on purpose")
             return super().step()
 
-        def save(self) -> dict[str, Any]:
+        def save(self, folder: str) -> None:
             what = due(self, "save")
-            if what == "sigkill":
-                os.kill(os.getpid(), signal.SIGKILL)
             if what == "enospc":
-                unmark("enospc")  # a full disk stays full
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "state.pt")
-            return super().save()
+                HashingFile._write = full  # type: ignore[method-assign]
+            super().save(folder)
+            if what == "sigkill":  # while the checkpoint is being written
+                os.kill(os.getpid(), signal.SIGKILL)
 
     class PlannedSlot(Slot):
         kind = Planned
@@ -82,8 +83,6 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
 def main() -> None:
     plan, marks, *words = sys.argv[1:]
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    seconds = float(os.environ.get("CHECKPOINT_SECONDS", "0"))
-    study.driver.tune_callback.CHECKPOINT_SECONDS = seconds
     study.driver.study_run.Slot = planned_slot(json.loads(Path(plan).read_text()), marks)  # type: ignore[misc]
     app(words)
 

@@ -11,6 +11,7 @@ from tests.support.formulas_pair import (
     mean_of_positive,
     positives_and_negatives,
 )
+from tests.support.formulas_proxy import log_sum
 
 Triplets = list[tuple[int, int, int]]
 
@@ -136,12 +137,7 @@ def against_negatives(
     for a in range(len(x)):
         equal, different = positives_and_negatives(a, y)
         each += [
-            math.log(
-                1
-                + sum(
-                    math.exp(negative(x[a], x[p], x[n]) - positive(x[a], x[p])) for n in different
-                )
-            )
+            log_sum([0.0, *(negative(x[a], x[p], x[n]) - positive(x[a], x[p]) for n in different)])
             for p in equal
             if different
         ]

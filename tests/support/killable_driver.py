@@ -39,6 +39,7 @@ def small(folder: Path, name: str, **changes: Any) -> StudyConfig:
         "grace": 1,
         "slots": 1,
         "baselines": False,
+        "checkpoint_seconds": 1e-3,  # after every epoch
     }
     return make(from_scratch() | SMOKE | {"studies": str(folder), "name": name} | usual | changes)
 

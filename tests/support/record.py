@@ -33,7 +33,8 @@ from study.driver.resume import identity
 from study.driver.tune_callback import TuneCallback
 from study.search.cell_search import TrialAssignment
 from tests.support.events import epoch_done, trial_ended
-from trainables.outputs.artifacts import write_checkpoint as write_sealed
+from trainables.outputs.artifacts import OUTPUTS, write_outputs
+from trainables.outputs.checkpoints import CheckpointPart, write_part
 
 
 class WrittenStudy:
@@ -101,8 +102,7 @@ class WrittenStudy:
         columns = {"image": [1], "class": [1], "recall_at_1": [1.0], "map_at_r": [0.1 * spec.seed]}
         fold = {"weights": {}, "queries": {spec.rule: columns}, "embeddings": None}
         folds = {0: fold} if spec.phase == "final" else {}
-        path = self.folder / RAY / "1" / assignment.trial.folder / "checkpoint_000000"
-        write_checkpoint(path, epochs, folds)
+        leave_outputs(self.folder / RAY / "1" / assignment.trial.folder, epochs, folds)
 
     def mirror(self) -> MlflowMirror:
         mirror = MlflowMirror(self.plan, self.record)
@@ -114,12 +114,20 @@ class WrittenStudy:
         assert read_cursor(self.folder).byte == (self.folder / LEDGER).stat().st_size
 
 
-def write_checkpoint(path: Path, epochs: int, folds: Mapping[int, Any] | None = None) -> Path:
-    """Write the checkpoint of a trial of so many epochs. folds: what it leaves at its end."""
+def write_checkpoint(home: Path, number: int, epochs: int) -> Path:
+    """Write a checkpoint of a running trial after so many epochs, without networks."""
+    path = home / f"saved_{number:06}"
     path.mkdir(parents=True)
-    artifacts = {"folds": dict(folds or {}), "concatenated": {}}
-    write_sealed(path, {"state": {"rows": [{}] * epochs}, "artifacts": artifacts})
+    part = CheckpointPart(0, 1, folds={0: {}}, weights={}, best=[(0.1, 1)], rows=[{}] * epochs)
+    write_part(path, part, known={})
     return path
+
+
+def leave_outputs(home: Path, epochs: int, folds: Mapping[int, Any] | None = None) -> Path:
+    """Leave what a trial of so many epochs leaves. folds: a final trial's; else its state."""
+    artifacts = {"folds": dict(folds or {}), "concatenated": {}}
+    write_outputs(home / OUTPUTS, {"state": {"rows": [{}] * epochs}, "artifacts": artifacts})
+    return home / OUTPUTS
 
 
 def check_record(folder: Path) -> dict[str, list[EpochDone]]:

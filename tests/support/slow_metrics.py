@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from trainables.metrics.clustering import CLUSTERING
-from trainables.metrics.retrieval import METRICS
+from trainables.metrics.retrieval import METRICS, SCORES
 
 EVERY = tuple(
     name.replace("K", str(k))
     for name in METRICS
+    if name in SCORES or name in CLUSTERING
     for k in ((1, 2, 5, 8) if name.endswith("K") else (0,))
 )
 PER_QUERY = tuple(name for name in EVERY if name not in CLUSTERING)

@@ -16,7 +16,7 @@ from trainables.caches import Cached, find_caches, list_caches, remove
 from trainables.contract import DatasetRef
 from trainables.datasets.pixels import cache_folder, decode_once, is_decoded
 from trainables.datasets.vectors import read_vectors
-from trainables.training.feature_cache import FeaturePass, extract, passes_of
+from trainables.inputs.feature_cache import FeaturePass, extract, passes_of
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ class DatasetInfo:
     images: int | None = None
     train_classes: int | None = None
     train_images: int | None = None
+    closed_train_images: int | None = None  # of its official closed-set lists, if it has any
     recalls: tuple[int, ...] = (1, 2, 4, 8)  # the k of its papers' tables
     channels: int = 3  # 0: vectors, not images
     side: int | None = None  # pixels, where all images have one size
@@ -135,6 +136,7 @@ DATASETS: dict[str, DatasetInfo] = {
         images=11_788,
         train_classes=100,
         train_images=5_864,
+        closed_train_images=5_994,
         url="https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
         checksum="md5:97eceeb196236b17998738112f37df78",
         size="about 1.1 GB",

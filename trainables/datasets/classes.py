@@ -1,16 +1,23 @@
-"""Name, sort and divide the classes of your own data, whatever kind of file lists them."""
+"""Name, sort and divide the classes of your own data, or the images of every class in two."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from random import Random
 from unicodedata import normalize
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.contract import DatasetRef
+from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.listing import Listing
 
 MIN_CLASSES = 4  # two in each half, or nothing can be confused
 SPLITS = ("train", "test")
+LISTS = ("images.txt", "train_test_split.txt")  # CUB-200-2011: of its closed-set task
 
 
 def name_classes(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -92,3 +99,61 @@ def _label(listing: Listing, name: str) -> int:
         f"There is no class '{name}' in {listing.root}."
         + (f" Did you mean '{near[0]}'?" if near else "")
     )
+
+
+def train_flags(
+    dataset_ref: DatasetRef, labels: NDArray[np.int64], *, root: Path, files: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return which images train: those of the official lists, or a share of every class.
+
+    Raise ValueError unless every class has images on both sides.
+    """
+    if dataset_ref.train_share is None:
+        trains = _listed(dataset_ref.dataset, root, files)
+    else:
+        trains = _drawn(labels, dataset_ref.train_share, dataset_ref.share_seed)
+    sides = [set(labels[trains].tolist()), set(labels[~trains].tolist())]
+    if lost := sides[0] ^ sides[1]:
+        raise ValueError(
+            f"closed_set divides the images of every class of {dataset_ref.dataset}, so a class "
+            f"needs two images or more, but class {min(lost)} has one side only; leave it out."
+        )
+    return trains
+
+
+def _drawn(labels: NDArray[np.int64], share: float, seed: int) -> NDArray[np.bool_]:
+    """Return this share of every class, and at least one image on either side."""
+    trains = np.zeros(len(labels), dtype=bool)
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    for mine in np.split(order, starts[1:]):
+        count = min(max(1, round(share * len(mine))), len(mine) - 1)
+        trains[Random(f"{seed} {labels[mine[0]]}").sample(mine.tolist(), max(0, count))] = True
+    return trains
+
+
+def _listed(dataset: str, root: Path, files: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which files train by the lists that come with the dataset."""
+    info = DATASETS[dataset]
+    assert info.closed_train_images, "the study's protocol gives the others a share"
+    paths, flags = (_pairs(root / name) for name in LISTS)
+    trains = {f"images/{paths.get(image)}": flag == "1" for image, flag in flags.items()}
+    counted = sum(trains.values())
+    if (counted, len(trains)) != (info.closed_train_images, info.images):
+        raise ValueError(
+            f"{root / LISTS[1]} must list {info.closed_train_images:,} train images of "
+            f"{info.images:,}, but lists {counted:,} of {len(trains):,}; take the original archive."
+        )
+    return np.array([trains[file] for file in files])
+
+
+def _pairs(path: Path) -> dict[str, str]:
+    """Return the lines `number text` of a list."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return dict(line.split(maxsplit=1) for line in lines if line.strip())
+    except (OSError, ValueError):
+        raise ValueError(
+            f"closed_set needs {path}, which cannot be read; take the original archive, or write "
+            f"closed_set:0.5 to draw half of every class's images."
+        ) from None

@@ -8,6 +8,8 @@ import numpy as np
 import yaml
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from trainables.contract import Resize
+
 PAPER = (255, 255, 255)  # what shows through where an image is transparent
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
@@ -80,6 +82,13 @@ def _from_16_bit(image: Image.Image) -> Image.Image:
     if values.min() < 0 or values.max() > 65535:
         raise ValueError("its pixels have more than 16 bits, and nothing says which one is white")
     return Image.fromarray((values // 257).astype(np.uint8))
+
+
+def resized(image: Image.Image, side: int, resize: Resize) -> Image.Image:
+    """Return the image as the cache holds it: with its shape, or squashed into a square."""
+    if resize == "squash":
+        return image.resize((side, side), Image.Resampling.BILINEAR)
+    return resize_shorter_side(image, side)
 
 
 def resize_shorter_side(image: Image.Image, side: int) -> Image.Image:

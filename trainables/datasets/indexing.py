@@ -21,10 +21,13 @@ from trainables.datasets.catalogue import (
     check_counts,
     how_to_get,
 )
+from trainables.datasets.classes import train_flags
 from trainables.datasets.folders import read_own
 from trainables.datasets.listing import Listing
 from trainables.datasets.manifest import fingerprint, read_manifest
 from trainables.datasets.vectors import list_vectors, read_vectors
+
+Halve = tuple[int, ...]  # classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,8 @@ def halves(dataset_ref: DatasetRef) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the classes to train on and those to test. Official halves need no file."""
     info, most = _info(dataset_ref), dataset_ref.max_classes
     if info.classes is not None:
-        return info.train[:most], info.test[:most]
+        sides = info.train[:most], info.test[:most]
+        return _closed_halves(*sides, info.classes) if dataset_ref.closed_set else sides
     found = index(dataset_ref)
     return found.train, found.test
 
@@ -64,7 +68,36 @@ def index(dataset_ref: DatasetRef) -> Index:
     invalid.
     """
     found, most = _whole_index(dataset_ref), dataset_ref.max_classes
-    return replace(found, train=found.train[:most], test=found.test[:most])
+    found = replace(found, train=found.train[:most], test=found.test[:most])
+    return _closed(found, dataset_ref) if dataset_ref.closed_set else found
+
+
+def class_disjoint(dataset_ref: DatasetRef) -> DatasetRef:
+    """Return the same images with their classes divided: caches of images go by it."""
+    return replace(dataset_ref, closed_set=False, train_share=None, share_seed=0)
+
+
+def _closed(found: Index, dataset_ref: DatasetRef) -> Index:
+    """Return the index of the closed-set task.
+
+    A class's test images are a class of their own, so that no split can mix them with the others.
+    """
+    trains = train_flags(dataset_ref, found.labels, root=found.root, files=found.files)
+    train, test = _closed_halves(found.train, found.test, len(found.names))
+    return replace(
+        found,
+        labels=np.where(trains, found.labels, found.labels + len(found.names)),
+        names=(*found.names, *(f"{name} (test images)" for name in found.names)),
+        train=train,
+        test=test,
+        fingerprint=fingerprint([found.fingerprint, np.flatnonzero(trains).tolist()]),
+    )
+
+
+def _closed_halves(train: Halve, test: Halve, classes: int) -> tuple[Halve, Halve]:
+    """Return all classes in use, and those of their test images, which follow all `classes`."""
+    used = (*train, *test)
+    return used, tuple(label + classes for label in used)
 
 
 def _whole_index(dataset_ref: DatasetRef) -> Index:

@@ -6,7 +6,13 @@ import atexit
 import ctypes
 import gc
 import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from trainables.distributed.gpu_memory import free_memory, grow_in_pieces
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +21,7 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 NEVER = 2**31 - 1
 # Otherwise libraries with C++ parts complain at exit that their objects were never freed.
 atexit.register(gc.unfreeze)
+_share = 1.0  # of a GPU that this process may use
 
 
 def prepare_process() -> None:
@@ -22,43 +29,64 @@ def prepare_process() -> None:
     import torch
 
     torch.set_num_threads(1)  # slots share the machine
+    grow_in_pieces()
     _keep_memory()
     _leave_out_compiler()
 
 
 def take_gpus(share: float) -> None:
-    """Limit the GPUs of this process before CUDA starts.
+    """Limit the GPUs of this process.
 
-    share=0 hides them all, because Ray leaves them visible. A fraction limits the memory, so that a
-    neighbour on the same GPU keeps its own.
+    share=0 hides them all, because Ray leaves them visible. In a group that alone is too late: Ray
+    Train asks for GPUs before it calls us, and CUDA never looks again; so own_device() knows it,
+    too. A fraction limits the memory, so that a neighbour on the same GPU keeps its own.
     """
+    global _share
+    _share = share
     if not share:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         return
     import torch
 
+    grow_in_pieces()
     if share < 1 and torch.cuda.is_available():
         torch.cuda.set_per_process_memory_fraction(share)
 
 
 def release_memory() -> None:
     """Free the memory of the last trial, also on a GPU: a neighbour may need it."""
-    import torch
-
-    gc.collect()  # a DDP module refers to itself
+    free_memory()
     # What is left stays with the process. The next collection skips it, which saves a third of a
     # second a trial.
     gc.freeze()
-    torch.cuda.empty_cache()  # does nothing where CUDA was never started
 
 
 def own_device() -> torch.device:
     """Return this process's device, with its number, because each thread has a current device."""
     import torch
 
-    if torch.cuda.is_available():
+    if _share and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")
+
+
+@contextmanager
+def without_gpu() -> Iterator[None]:
+    """Let this process build what it builds inside on the CPU, though it may use a GPU."""
+    global _share
+    before, _share = _share, 0.0
+    try:
+        yield
+    finally:
+        _share = before
+
+
+def device_name() -> str:
+    """Return the model of this process's GPU, or CPU."""
+    import torch
+
+    device = own_device()
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
 
 
 def set_deterministic(wanted: bool) -> None:
@@ -75,10 +103,31 @@ def set_deterministic(wanted: bool) -> None:
     torch.backends.cudnn.benchmark = not wanted
 
 
+def set_tf32(wanted: bool) -> None:
+    """Let convolutions on a GPU round their input to TF32, or keep them from it.
+
+    Torch lets them unless told otherwise. Matrix products never do here: losses and metrics are
+    float32.
+    """
+    import torch
+
+    torch.backends.cudnn.fp32_precision = "ieee"  # of what the last line leaves open
+    torch.backends.cuda.matmul.fp32_precision = "ieee"
+    # Sets the newer fp32_precision of convolutions as well. The other way round, torch's compiler,
+    # which reads this one, would raise an error.
+    torch.backends.cudnn.allow_tf32 = wanted
+
+
+def find_cpp_compiler() -> str | None:
+    """Return the C++ compiler that torch's compiler would call; None if there is none."""
+    usual = "clang++" if sys.platform == "darwin" else "g++"
+    return shutil.which(os.environ.get("CXX") or usual)
+
+
 def _leave_out_compiler() -> None:
     """Let optimisers work without torch's compiler: importing it takes a core-second or more.
 
-    They import it only to tell it what not to compile, and nothing here is compiled.
+    They import it only to tell it what not to compile, and no optimiser here is compiled.
     """
     import torch
 

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from trainables.losses.objective import Builder, Objective
 from trainables.losses.proxy_formulas import Labelled
+from trainables.losses.without_waiting import ArcFaceLoss, CosFaceLoss, SphereFaceLoss
 
 
 class Softmax(nn.Module):
@@ -39,7 +40,7 @@ def arcface(
     classes: int, size: int, *, margin: float, scale: float, weights_lr: float
 ) -> Objective:
     return Objective(
-        Labelled(losses.ArcFaceLoss(classes, size, margin=margin, scale=scale), classes),
+        Labelled(ArcFaceLoss(classes, size, margin=margin, scale=scale), classes),
         weights_lr=weights_lr,
     )
 
@@ -48,7 +49,7 @@ def cosface(
     classes: int, size: int, *, margin: float, scale: float, weights_lr: float
 ) -> Objective:
     return Objective(
-        Labelled(losses.CosFaceLoss(classes, size, margin=margin, scale=scale), classes),
+        Labelled(CosFaceLoss(classes, size, margin=margin, scale=scale), classes),
         weights_lr=weights_lr,
     )
 
@@ -56,7 +57,7 @@ def cosface(
 def sphereface(classes: int, size: int, *, margin: float, weights_lr: float) -> Objective:
     # scale=1: the length of the raw embedding is the scale.
     return Objective(
-        Labelled(losses.SphereFaceLoss(classes, size, margin=int(margin), scale=1), classes),
+        Labelled(SphereFaceLoss(classes, size, margin=int(margin), scale=1), classes),
         weights_lr=weights_lr,
     )
 

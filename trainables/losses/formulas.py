@@ -1,12 +1,16 @@
-"""Define losses and similarities that the library lacks, or computes wrongly at times."""
+"""Define losses and similarities that the library lacks, or computes wrongly or slowly."""
 
 import math
 from typing import Any
 
 import torch
 from pytorch_metric_learning.distances import CosineSimilarity, LpDistance
+from pytorch_metric_learning.distances.base_distance import BaseDistance
 from pytorch_metric_learning.losses import GenericPairLoss
 from torch import Tensor
+
+from search_spaces.own import find_function
+from trainables.losses.labels import Pairs, found
 
 EDGE = 1e-6  # cosines are cut here, 0.08 degrees from 1, where an arccosine's gradient is infinite
 
@@ -33,15 +37,17 @@ class NTXent(GenericPairLoss):
     """
 
     def __init__(self, temperature: float) -> None:
-        super().__init__(mat_based_loss=True, distance=CosineSimilarity())
+        super().__init__(mat_based_loss=False, distance=CosineSimilarity())
         self.temperature = temperature
 
-    def _compute_loss(self, mat: Tensor, pos_mask: Tensor, neg_mask: Tensor) -> LossParts:
-        anchors, positives = torch.where(pos_mask)
-        if not len(anchors) or not neg_mask.any():
+    def pair_based_loss(self, mat: Tensor, indices_tuple: Pairs) -> LossParts:
+        anchors, positives, different, negatives = indices_tuple
+        if not len(anchors) or not len(negatives):
             nothing: LossParts = self.zero_losses()
             return nothing
-        others = (mat / self.temperature).masked_fill(neg_mask == 0, -torch.inf).logsumexp(dim=1)
+        left_out = torch.ones_like(mat, dtype=torch.bool)
+        left_out[different, negatives] = False
+        others = (mat / self.temperature).masked_fill(left_out, -torch.inf).logsumexp(dim=1)
         behind = others[anchors] - self._relaxed(mat[anchors, positives]) / self.temperature
         each = torch.logaddexp(behind, torch.zeros_like(behind))
         return {
@@ -73,10 +79,36 @@ class HingeEmbedding(GenericPairLoss):
     """Apply PyTorch's HingeEmbeddingLoss to all pairs: one mean over equal and different ones."""
 
     def __init__(self, margin: float) -> None:
-        super().__init__(mat_based_loss=True, distance=LpDistance())
+        super().__init__(mat_based_loss=False, distance=LpDistance())
         self.margin = margin
 
-    def _compute_loss(self, mat: Tensor, pos_mask: Tensor, neg_mask: Tensor) -> LossParts:
-        pairs = torch.where((pos_mask + neg_mask) > 0)
-        each = torch.where(pos_mask[pairs] > 0, mat[pairs], (self.margin - mat[pairs]).relu())
+    def pair_based_loss(self, mat: Tensor, indices_tuple: Pairs) -> LossParts:
+        anchors, positives, others, negatives = indices_tuple
+        equal, different = (torch.zeros_like(mat, dtype=torch.bool) for _ in range(2))
+        equal[anchors, positives], different[others, negatives] = True, True
+        pairs = found(equal | different, len(anchors) + len(others))
+        each = torch.where(equal[pairs], mat[pairs], (self.margin - mat[pairs]).relu())
         return {"loss": {"losses": each, "indices": pairs, "reduction_type": "pos_pair"}}
+
+
+class OwnDistance(BaseDistance):
+    """Measure with a user's function of two (n, size) tensors, which returns n distances."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(normalize_embeddings=False)
+        self.function = find_function(name)
+
+    def compute_mat(self, query_emb: Tensor, ref_emb: Tensor) -> Tensor:
+        left = query_emb.repeat_interleave(len(ref_emb), dim=0)
+        return self.pairwise_distance(left, ref_emb.repeat(len(query_emb), 1)).view(
+            len(query_emb), len(ref_emb)
+        )
+
+    def pairwise_distance(self, query_emb: Tensor, ref_emb: Tensor) -> Tensor:
+        apart: Tensor = self.function(query_emb, ref_emb)
+        if apart.shape != query_emb.shape[:1]:
+            raise ValueError(
+                f"A distance takes two tensors of shape (n, size) and returns n numbers, but for "
+                f"n={len(query_emb)} yours returns {tuple(apart.shape)}."
+            )
+        return apart

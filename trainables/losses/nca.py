@@ -1,11 +1,12 @@
 """Build the generalisation paper's four triplet selections, all with the NCA loss."""
 
-from pytorch_metric_learning import distances, losses, miners, reducers
+from pytorch_metric_learning import losses, reducers
 from torch import nn
 
 from trainables.losses.formulas import TemperedCosine
-from trainables.losses.mining import RandomPositive
+from trainables.losses.mining import EasyPositive, RandomPositive
 from trainables.losses.objective import Builder, Objective
+from trainables.losses.without_waiting import NPairsLoss
 
 
 def batch_all_nca(classes: int, size: int, *, temperature: float) -> Objective:
@@ -13,7 +14,7 @@ def batch_all_nca(classes: int, size: int, *, temperature: float) -> Objective:
 
 
 def n_pair_nca(classes: int, size: int, *, temperature: float) -> Objective:
-    return Objective(losses.NPairsLoss(distance=TemperedCosine(temperature)))
+    return Objective(NPairsLoss(distance=TemperedCosine(temperature)))
 
 
 def semi_hard_negative_nca(classes: int, size: int, *, temperature: float) -> Objective:
@@ -21,10 +22,7 @@ def semi_hard_negative_nca(classes: int, size: int, *, temperature: float) -> Ob
 
 
 def easy_positive_semi_hard_negative(classes: int, size: int, *, temperature: float) -> Objective:
-    miner = miners.BatchEasyHardMiner(
-        pos_strategy="easy", neg_strategy="semihard", distance=distances.CosineSimilarity()
-    )
-    return Objective(_nca(temperature), miner)
+    return Objective(_nca(temperature), EasyPositive())
 
 
 def _nca(temperature: float) -> nn.Module:

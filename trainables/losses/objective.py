@@ -1,11 +1,12 @@
 """Combine a loss, its miner and its own learning rate: what every builder returns."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
+from pytorch_metric_learning.losses import GenericPairLoss
 from torch import Tensor, nn
 
 # The library's names for losses that have one value for each tuple.
@@ -21,8 +22,6 @@ class Objective(nn.Module):
     the same draws.
     """
 
-    steps: Tensor
-
     def __init__(
         self, loss: nn.Module, miner: nn.Module | None = None, *, weights_lr: float | None = None
     ) -> None:
@@ -31,14 +30,19 @@ class Objective(nn.Module):
         self.miner = miner
         self.weights_lr = weights_lr
         self.seed = 0
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.steps = 0  # of the host, which would have to wait for those on a device
         self._losses: dict[str, Any] = {}  # of the last call, before their reduction
+        self._device = torch.device("cpu")  # of the last call
+        if isinstance(loss, GenericPairLoss):
+            loss._assert_either_pos_or_neg = _take_both
         reducer = getattr(loss, "reducer", None)
         if isinstance(reducer, nn.Module):
             reducer.register_forward_pre_hook(self._keep)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        value: Tensor = self.loss(embeddings, labels, self.mine(embeddings, labels))
+        self._device = embeddings.device
+        with _new_tensors_on(embeddings.device):
+            value: Tensor = self.loss(embeddings, labels, self.mine(embeddings, labels))
         if self.training:
             self.steps += 1
         # Where no tuple counts, the library leaves the loss's own weights without a gradient; the
@@ -51,14 +55,14 @@ class Objective(nn.Module):
         """Return the tuples of this step; None if the loss takes all."""
         if self.miner is None:
             return None
-        with _seeded((self.seed, int(self.steps)), embeddings.device):
+        with _seeded((self.seed, self.steps), embeddings.device):
             tuples: tuple[Tensor, ...] = self.miner(embeddings, labels)
         return tuples
 
-    def tuple_share(self) -> float | None:
+    def tuple_share(self) -> Tensor | None:
         """Return the share of the last call's pairs or triplets that gave a gradient.
 
-        It is 0 if the batch had no tuples, and None if the loss uses none.
+        It stays on the device, is 0 if the batch had no tuples, and None if the loss uses none.
         """
         everything = list(self._losses.values())
         parts = [
@@ -71,9 +75,20 @@ class Objective(nn.Module):
                 part["reduction_type"] == "already_reduced" and part["indices"] is None
                 for part in everything
             )
-            return 0.0 if everything and empty else None
-        active = sum(int((part["losses"] > 0).sum()) for part in parts)
-        return active / max(1, sum(len(part["losses"]) for part in parts))
+            if not (everything and empty):
+                return None
+            return torch.zeros((), dtype=torch.float64, device=self._device)
+        active = torch.stack([(part["losses"] > 0).sum() for part in parts]).sum()
+        return active.double() / max(1, sum(len(part["losses"]) for part in parts))
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[f"{prefix}steps"] = torch.tensor(self.steps)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        self.steps = int(state[f"{prefix}steps"])
+        others = {key: value for key, value in state.items() if key != f"{prefix}steps"}
+        super()._load_from_state_dict(others, prefix, *rest)
 
     def _keep(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         """Keep one loss for each tuple, before the library's reducer takes their mean."""
@@ -84,6 +99,15 @@ class Objective(nn.Module):
         self._losses = {
             name: {**part, "losses": detached(part["losses"])} for name, part in inputs[0].items()
         }
+
+
+def _take_both(positive: Tensor, negative: Tensor) -> None:
+    """Skip the library's check that no pair is both, which labels cannot make; it waits for it."""
+
+
+def _new_tensors_on(device: torch.device) -> AbstractContextManager[Any]:
+    """Let constants of the library, which names no device, be made on this one and not copied."""
+    return nullcontext() if device.type == "cpu" else device
 
 
 @contextmanager

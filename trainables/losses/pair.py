@@ -5,13 +5,18 @@ from pytorch_metric_learning import distances, losses, regularizers
 from trainables.losses.formulas import HingeEmbedding
 from trainables.losses.mining import DistanceWeighted, HarderPairs, WholeAnchors
 from trainables.losses.objective import Builder, Objective
+from trainables.losses.reducers import NonZeroMean, Quotient
+from trainables.losses.without_waiting import CircleLoss, FastAPLoss
 
 
 def contrastive(classes: int, size: int, *, margin: float) -> Objective:
     # pos_margin=1: equal pairs are pulled all the way, the gradient of thesis 2.15.
     return Objective(
         losses.ContrastiveLoss(
-            pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity()
+            pos_margin=1,
+            neg_margin=margin,
+            distance=distances.CosineSimilarity(),
+            reducer=NonZeroMean(),
         )
     )
 
@@ -21,7 +26,10 @@ def contrastive_euclidean(
 ) -> Objective:
     return Objective(
         losses.ContrastiveLoss(
-            pos_margin=pos_margin, neg_margin=neg_margin, distance=distances.LpDistance()
+            pos_margin=pos_margin,
+            neg_margin=neg_margin,
+            distance=distances.LpDistance(),
+            reducer=NonZeroMean(),
         )
     )
 
@@ -35,6 +43,7 @@ def snr_contrastive(
             neg_margin=neg_margin,
             embedding_regularizer=regularizers.ZeroMeanRegularizer(),
             embedding_reg_weight=zero_mean,
+            reducer=NonZeroMean(),
         )
     )
 
@@ -44,14 +53,16 @@ def hinge_embedding(classes: int, size: int, *, margin: float) -> Objective:
 
 
 def margin(classes: int, size: int, *, margin: float, beta: float, weights_lr: float) -> Objective:
-    loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True)
+    loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True, reducer=Quotient())
     return Objective(loss, DistanceWeighted(), weights_lr=weights_lr)
 
 
 def margin_per_class(
     classes: int, size: int, *, margin: float, beta: float, weights_lr: float
 ) -> Objective:
-    loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True, num_classes=classes)
+    loss = losses.MarginLoss(
+        margin=margin, beta=beta, learn_beta=True, num_classes=classes, reducer=Quotient()
+    )
     return Objective(loss, DistanceWeighted(), weights_lr=weights_lr)
 
 
@@ -80,11 +91,11 @@ def lifted_structure(classes: int, size: int, *, margin: float) -> Objective:
 
 
 def circle(classes: int, size: int, *, margin: float, scale: float) -> Objective:
-    return Objective(losses.CircleLoss(m=margin, gamma=scale))
+    return Objective(CircleLoss(m=margin, gamma=scale, reducer=NonZeroMean()))
 
 
 def fast_ap(classes: int, size: int, *, bins: float) -> Objective:
-    return Objective(losses.FastAPLoss(num_bins=int(bins)))
+    return Objective(FastAPLoss(num_bins=int(bins)))
 
 
 BUILDERS: dict[str, Builder] = {

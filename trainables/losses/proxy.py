@@ -9,7 +9,10 @@ from trainables.losses.proxy_formulas import (
     SparseCenters,
     ThesisLoss1,
     ThesisLoss2,
+    ThesisLoss3,
 )
+from trainables.losses.reducers import Quotient
+from trainables.losses.without_waiting import ProxyAnchorLoss, ProxyNCALoss
 
 
 def proxy_nca(classes: int, size: int, *, weights_lr: float) -> Objective:
@@ -18,7 +21,7 @@ def proxy_nca(classes: int, size: int, *, weights_lr: float) -> Objective:
 
 def proxy_nca_pml(classes: int, size: int, *, softmax_scale: float, weights_lr: float) -> Objective:
     return Objective(
-        Labelled(losses.ProxyNCALoss(classes, size, softmax_scale=softmax_scale), classes),
+        Labelled(ProxyNCALoss(classes, size, softmax_scale=softmax_scale), classes),
         weights_lr=weights_lr,
     )
 
@@ -51,7 +54,9 @@ def proxy_anchor(
     classes: int, size: int, *, margin: float, alpha: float, weights_lr: float
 ) -> Objective:
     return Objective(
-        Labelled(losses.ProxyAnchorLoss(classes, size, margin=margin, alpha=alpha), classes),
+        Labelled(
+            ProxyAnchorLoss(classes, size, margin=margin, alpha=alpha, reducer=Quotient()), classes
+        ),
         weights_lr=weights_lr,
     )
 
@@ -69,9 +74,16 @@ def thesis_loss_2(
     classes: int, size: int, *, margin: float, alpha: float, weights_lr: float
 ) -> Objective:
     return Objective(
-        Labelled(ThesisLoss2(classes, size, margin=margin, alpha=alpha), classes),
+        Labelled(ThesisLoss2(classes, size, margin=margin, alpha=alpha), classes, unlabelled=True),
         weights_lr=weights_lr,
     )
+
+
+def thesis_loss_3(
+    classes: int, size: int, *, margin: float, alpha: float, relations: float, weights_lr: float
+) -> Objective:
+    loss = ThesisLoss3(classes, size, margin=margin, alpha=alpha, relations=relations)
+    return Objective(Labelled(loss, classes), weights_lr=weights_lr)
 
 
 BUILDERS: dict[str, Builder] = {
@@ -81,4 +93,5 @@ BUILDERS: dict[str, Builder] = {
     "proxy_anchor": proxy_anchor,
     "thesis_loss_1": thesis_loss_1,
     "thesis_loss_2": thesis_loss_2,
+    "thesis_loss_3": thesis_loss_3,
 }

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pytorch_metric_learning import distances, losses, reducers, regularizers
 from pytorch_metric_learning.distances.base_distance import BaseDistance
 
-from trainables.losses.formulas import NTXent, TupletMargin
+from trainables.losses.formulas import NTXent, OwnDistance, TupletMargin
 from trainables.losses.mining import GivenTriplets, SemiHardNegative
 from trainables.losses.objective import Builder, Objective
+from trainables.losses.reducers import NonZeroMean
+from trainables.losses.without_waiting import NPairsLoss
 
 DISTANCES: dict[str, Callable[[], BaseDistance]] = {
     "cosine": distances.CosineSimilarity,
@@ -18,13 +20,19 @@ DISTANCES: dict[str, Callable[[], BaseDistance]] = {
 
 def triplet(classes: int, size: int, *, margin: float) -> Objective:
     return Objective(
-        losses.TripletMarginLoss(margin=margin, distance=distances.CosineSimilarity()),
+        losses.TripletMarginLoss(
+            margin=margin, distance=distances.CosineSimilarity(), reducer=NonZeroMean()
+        ),
         SemiHardNegative(),
     )
 
 
 def triplet_euclidean(classes: int, size: int, *, margin: float) -> Objective:
-    return Objective(losses.TripletMarginLoss(margin=margin, distance=distances.LpDistance()))
+    return Objective(
+        losses.TripletMarginLoss(
+            margin=margin, distance=distances.LpDistance(), reducer=NonZeroMean()
+        )
+    )
 
 
 def triplet_p_norm(
@@ -43,7 +51,8 @@ def triplet_p_norm(
 def triplet_distance(
     classes: int, size: int, *, distance: str, margin: float, swap: bool, mining: str
 ) -> Objective:
-    return _given_triplets(DISTANCES[distance](), margin=margin, swap=swap, mining=mining)
+    made = DISTANCES[distance]() if distance in DISTANCES else OwnDistance(distance)
+    return _given_triplets(made, margin=margin, swap=swap, mining=mining)
 
 
 def _given_triplets(distance: BaseDistance, *, margin: float, swap: bool, mining: str) -> Objective:
@@ -56,7 +65,7 @@ def _given_triplets(distance: BaseDistance, *, margin: float, swap: bool, mining
 
 def n_pair(classes: int, size: int, *, l2: float) -> Objective:
     return Objective(
-        losses.NPairsLoss(
+        NPairsLoss(
             # The library's default normalises.
             distance=distances.DotProductSimilarity(normalize_embeddings=False),
             embedding_regularizer=regularizers.LpRegularizer(p=2, power=2),

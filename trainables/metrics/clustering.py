@@ -1,30 +1,21 @@
 """Measure how well k-means recovers the classes: normalised mutual information and F1 of pairs."""
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.metrics.cluster import pair_confusion_matrix
 from torch import Tensor
+
+from trainables.metrics.k_means import k_means
 
 ClassLabels = NDArray[np.int64]
 
 
 def cluster(unit: Tensor, count: int) -> ClassLabels:
-    """Return each row's cluster, by scikit-learn's k-means from one fixed k-means++ start.
-
-    It runs in double precision, because its threads add up a centre in any order.
-    """
-    with warnings.catch_warnings():
-        # Equal embeddings make fewer clusters; the score shows that.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found: ClassLabels = KMeans(count, n_init=1, random_state=0).fit_predict(
-            unit.double().cpu().numpy()
-        )
+    """Return each row's cluster, by k-means from one fixed start."""
+    found: ClassLabels = k_means(unit, count).cpu().numpy()
     return found
 
 

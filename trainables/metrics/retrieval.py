@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # both are slow to import, and a wrong name must be answered 
 
     from trainables.metrics.ranking import QueryBlock
 
+LOSS_VALUE = "loss_value"  # a trial computes it, because it needs its loss
 POOLED_PREFIX = "pooled_"  # of a metric that is taken from the network's pooled features
 
 
@@ -169,6 +170,10 @@ METRICS: dict[str, str] = {
         "F1 of pairs: two images of one k-means cluster should be of one class, and the other way "
         "round"
     ),
+    LOSS_VALUE: (
+        "the loss's own value, in batches like those of training: lower is better; for losses "
+        "without weights of classes"
+    ),
 }
 SCORES: dict[str, Callable[[QueryBlock, int], Tensor]] = {
     "recall_at_K": _recall,
@@ -192,7 +197,9 @@ def feature_of(name: str) -> tuple[Literal["embedding", "pooled"], str]:
 
 def check_metric(name: str) -> str:
     """Return the name, or raise ValueError with the nearest known one."""
-    _, bare = feature_of(name)
+    feature, bare = feature_of(name)
+    if bare == LOSS_VALUE and feature == "pooled":
+        raise ValueError(f"A loss sees embeddings, but {name} is of pooled features; use {bare}.")
     if bare.endswith("_at_K"):
         raise ValueError(f"{name} needs a number in place of K, as in {name[:-1]}1.")
     if not re.fullmatch(r"((matched_)?recall|precision)_at_[1-9]\d*", bare):

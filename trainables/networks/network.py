@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from search_spaces.space import pick
 from trainables.networks.backbones import POOLINGS, Backbone, InputNorm, find_backbone
+from trainables.networks.chunks import embed_in_chunks
 from trainables.networks.weights import load_weights
 
 SIDE = 3  # cells along each side of the grid
@@ -23,7 +25,9 @@ def gap(features: Tensor) -> Tensor:
 
 
 def gmp(features: Tensor) -> Tensor:
-    return F.adaptive_max_pool2d(features, 1).flatten(1)
+    # Not adaptive_max_pool2d, whose gradient CUDA cannot repeat bit by bit. Where two cells tie,
+    # they share the gradient; behind a ReLU, cells that tie at zero have none.
+    return features.amax(dim=(2, 3))
 
 
 def both(features: Tensor) -> Tensor:
@@ -34,8 +38,39 @@ def beside(features: Tensor) -> Tensor:
     return torch.cat([gap(features), gmp(features)], dim=1)
 
 
+class _Grid(torch.autograd.Function):
+    """Take the mean of each cell, with a gradient that is the same bits each time, also on CUDA.
+
+    CUDA's own adds up overlapping cells in any order, which deterministic=true refuses.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor) -> Tensor:
+        ctx.shape = features.shape
+        return F.adaptive_avg_pool2d(features, SIDE)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (grad,) = grads
+        back = grad.new_zeros(ctx.shape)
+        rows, columns = (_cells(side) for side in ctx.shape[2:])
+        for i, (top, bottom) in enumerate(rows):
+            for j, (left, right) in enumerate(columns):
+                each = grad[:, :, i : i + 1, j : j + 1] / (bottom - top) / (right - left)
+                back[:, :, top:bottom, left:right] += each
+        return back
+
+
+def _cells(side: int) -> list[tuple[int, int]]:
+    """Return where each cell of a grid begins and ends; neighbours may share a row."""
+    return [(i * side // SIDE, -(-(i + 1) * side // SIDE)) for i in range(SIDE)]
+
+
 def grid(features: Tensor) -> Tensor:
-    return F.adaptive_avg_pool2d(features, SIDE).flatten(1)
+    if not features.requires_grad:
+        return F.adaptive_avg_pool2d(features, SIDE).flatten(1)
+    cells: Tensor = _Grid.apply(features)
+    return cells.flatten(1)
 
 
 # Each pooling, and how many numbers it makes of one feature.
@@ -128,6 +163,7 @@ class Network(nn.Module):
         self.size = head.size or features * parts
         self.head: nn.Module = head.build(features * parts) if backbone.head else nn.Identity()
         self.freeze_bn, self.bf16 = freeze_bn, bf16
+        self.chunk = 0  # images to embed at a time in a training step; 0: all
         for norm in self._frozen():
             norm.requires_grad_(False)  # for good: DDP and the optimiser see it only once
         self.train()
@@ -140,6 +176,11 @@ class Network(nn.Module):
         return self.pool(features.float())
 
     def forward(self, images: Tensor) -> Tensor:
+        if self.chunk and torch.is_grad_enabled():
+            return embed_in_chunks(self._embed, images, self.chunk)
+        return self._embed(images)
+
+    def _embed(self, images: Tensor) -> Tensor:
         embeddings: Tensor = self.head(self.pooled(images))
         return embeddings
 
@@ -175,6 +216,17 @@ class HeadNetwork(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         embeddings: Tensor = self.head(features)
         return embeddings
+
+
+def learning_statistics(network: nn.Module) -> list[Tensor]:
+    """Return the running means and variances of batch norm that learns, as it is now."""
+    return [
+        statistic
+        for module in network.modules()
+        if isinstance(module, _BatchNorm) and module.training
+        for statistic in (module.running_mean, module.running_var)
+        if statistic is not None
+    ]
 
 
 def build_head_network(features: int, head: HeadConfig, *, seed: int) -> HeadNetwork:

@@ -1,4 +1,4 @@
-"""Write and read what a trial leaves: state, chosen weights, a row per test query, embeddings."""
+"""Write and read what a trial leaves at its end: weights, test queries, embeddings, its state."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from trainables.contract import ARTIFACTS, BEST, CONCATENATED, EMBEDDINGS, QUERIES
 from trainables.fetch import hash_file
 
+OUTPUTS = "outputs"  # in the folder of a running trial: what it leaves, until it is kept
 STATE = "state.pt"
 SEAL = "seal.json"  # written last: the epoch, and the hash of every complete file
 SEALED = (STATE, *ARTIFACTS)
@@ -27,17 +28,19 @@ def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"state": state, "artifacts": artifacts}
 
 
-def write_checkpoint(folder: Path, saved: dict[str, Any]) -> None:
-    """Write state.pt, and the artifacts of a finished final trial, and seal the folder.
+def write_outputs(folder: Path, saved: dict[str, Any]) -> None:
+    """Write what a trial leaves into a new folder, and seal it.
 
-    The artifacts are best.pt with the chosen weights of every split, queries.csv, and
-    embeddings.npz if the study keeps embeddings.
+    Of a finished final trial these are best.pt with the chosen weights of every split, queries.csv,
+    and embeddings.npz if the study keeps embeddings; of any other trial state.pt.
     """
     import torch
 
-    torch.save(saved["state"], folder / STATE)
+    folder.mkdir(parents=True, exist_ok=True)
     if saved["artifacts"].get("folds"):
         _write_artifacts(folder, saved["artifacts"])
+    else:
+        torch.save(saved["state"], folder / STATE)
     seal = {
         "epoch": len(saved["state"]["rows"]),
         "sha256": {path.name: hash_file(path) for path in folder.iterdir() if path.name in SEALED},
@@ -82,11 +85,9 @@ def _write_queries(path: Path, parts: dict[Any, dict[str, dict[str, Any]]]) -> N
 
 
 def epoch_of(folder: Path) -> int | None:
-    """Return the epoch of the state in this folder; None if it is incomplete."""
+    """Return the last epoch of the trial that left these files; None if they are incomplete."""
     try:
-        return (
-            int(_seal(folder)["epoch"]) if folder / STATE in sealed_files(folder, SEALED) else None
-        )
+        return int(_seal(folder)["epoch"]) if sealed_files(folder, SEALED) else None
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -110,7 +111,7 @@ def _seal(folder: Path) -> dict[str, Any]:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Return the state that write_checkpoint() wrote."""
+    """Return the state that write_outputs() wrote."""
     import torch
 
     state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)

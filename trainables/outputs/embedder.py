@@ -71,11 +71,11 @@ class Embedder:
         """Return what the network sees: uint8, (n, channels, side, side)."""
         import numpy as np
 
-        from trainables.training.crops import centre, cut
+        from trainables.inputs.crops import centre, crops
 
         pixels = [self._pixels(image) for image in images]
         boxes = centre(np.array([each.shape for each in pixels]), self.transform)
-        return cut(pixels, boxes, self.transform.image_size)
+        return crops(pixels, boxes, self.transform.image_size).now()
 
     def _vectors(self, rows: Sequence[Any]) -> Tensor:
         import numpy as np
@@ -94,7 +94,7 @@ class Embedder:
         import numpy as np
         from PIL import Image
 
-        from trainables.datasets.decode import BrokenImageError, decode, resize_shorter_side
+        from trainables.datasets.decode import BrokenImageError, decode, resized
 
         if isinstance(image, str | Path):
             path = Path(image).expanduser().absolute()
@@ -109,7 +109,7 @@ class Embedder:
             image = Image.fromarray(np.ascontiguousarray(image.squeeze(-1) if grey else image))
         image = image.convert("L" if self.config["channels"] == 1 else "RGB")
         if self.config["shrinks"]:
-            image = resize_shorter_side(image, self.transform.cache_size)
+            image = resized(image, self.transform.cache_size, self.transform.resize)
         return np.atleast_3d(np.asarray(image, dtype=np.uint8))
 
 

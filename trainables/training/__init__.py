@@ -1,1 +1,1 @@
-"""Train and score: images, batches, crops, optimiser, the fit of one split, the learner of all."""
+"""Train and score: the step, the optimiser, the fit of one split, the learner of all."""

@@ -1,39 +1,41 @@
 """Fit one network to one split: build it, train an epoch, embed, score, save."""
 
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import closing
+from itertools import islice, tee
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from search_spaces import find_card
-from trainables.contract import NOT_TRAINED, PCA, PIXELS, POOLED, Split, TrialSpec, hold
+from trainables.contract import NOT_TRAINED, PCA, POOLED, Split, TrialSpec, hold
 from trainables.datasets.pixels import Dataset
 from trainables.distributed.gather import gather
-from trainables.distributed.process import own_device
+from trainables.distributed.gpu_memory import with_memory
+from trainables.distributed.process import own_device, set_tf32
 from trainables.distributed.team import ALONE, Team
-from trainables.losses import Objective, find_builder
-from trainables.losses.diagnostics import describe_batch
-from trainables.losses.memory import remember
-from trainables.metrics.retrieval import Retrieval, feature_of, score_retrieval
-from trainables.networks.network import (
-    HeadConfig,
-    HeadNetwork,
-    Network,
-    build_head_network,
-    build_network,
+from trainables.inputs.batches import (
+    BATCHES,
+    Rows,
+    half_labelled,
+    hardest_neighbours,
+    labelled,
 )
+from trainables.inputs.features import FeatureRows, Features
+from trainables.inputs.images import Images
+from trainables.inputs.loader import on_device
+from trainables.losses.labels import UNLABELLED, put_labels
+from trainables.metrics.retrieval import LOSS_VALUE, Retrieval, feature_of, score_retrieval
+from trainables.networks.network import learning_statistics
 from trainables.networks.pca import set_principal
-from trainables.networks.weights import weights_path
-from trainables.training.batches import BATCHES, Rows, hardest_neighbours
-from trainables.training.features import FeatureRows, Features
-from trainables.training.images import Images, ahead
-from trainables.training.optimiser import clip, make_optimiser, parameter_groups, set_learning_rates
+from trainables.training.build import network_of, objective_of
+from trainables.training.loss_value import mean_loss
+from trainables.training.optimiser import make_optimiser, parameter_groups, set_learning_rates
+from trainables.training.step import EpochLosses, TrainingStep
 
 EMBEDDING = "embedding"  # the features after the head; those before it are POOLED
 
@@ -56,20 +58,21 @@ class Fit:
     ) -> None:
         self.spec, self.split, self.fold, self.team = spec, split, fold, team
         self.data, self.device = data, own_device()
+        set_tf32(spec.model.tf32)
         self.select = self.images(split.select)
-        self.network = _build_network(spec, data).to(self.device)
+        self.network = network_of(spec, data).to(self.device)
         if spec.cell.loss == PCA:
             set_principal(self.network.head, self.embed(self.images(split.train), {POOLED})[POOLED])
         if spec.cell.loss in NOT_TRAINED:
             return
         training = spec.training
-        self.train = self.images(split.train)
-        self.targets = _numbered(self.train.labels).to(self.device)
         self.card = find_card(spec.cell.loss)
+        self.train, self.known = self._labelled(self.images(split.train))
+        self.targets = _numbered(self.train.labels)
+        self.targets[torch.from_numpy(~self.known)] = UNLABELLED
         self.neighbours: Rows | None = None  # of each train image, when batches are mined
         self.diagnostics: dict[str, float] = {}  # of the last epoch
-        self._last: tuple[Tensor, Tensor] | None = None  # embeddings and targets of the last step
-        self.objective = _build_objective(spec, classes=len(split.train)).to(self.device)
+        self.objective = objective_of(spec, classes=len(split.train)).to(self.device)
         parts = parameter_groups(
             self.network,
             self.objective,
@@ -77,10 +80,20 @@ class Fit:
             head_learning_rate=training.head_learning_rate,
             weight_decay=training.weight_decay,
             loss_decay=training.weight_decay if self.card.decay else 0.0,
+            weights_rate=training.weights_rate,
         )
         self.optimizer = make_optimiser(training.optimizer, parts, momentum=training.momentum)
-        self.parallel: nn.Module = (
-            DistributedDataParallel(self.network) if team.world > 1 else self.network
+        self.step = TrainingStep(
+            # Buffers do not matter in training, and are made equal at the end of an epoch.
+            DistributedDataParallel(self.network, broadcast_buffers=False)
+            if team.world > 1
+            else self.network,
+            self.objective,
+            self.optimizer,
+            team=team,
+            normalize=self.card.normalize if training.normalize is None else training.normalize,
+            clip_norm=training.clip_norm,
+            clip_value=training.clip_value,
         )
 
     def images(self, classes: tuple[int, ...]) -> Images | FeatureRows:
@@ -92,21 +105,38 @@ class Fit:
             {*self.split.train, *self.split.select, *self.split.test}.issuperset(classes),
             "a trial sees the classes of its split only",
         )
-        ids = self.data.index.ids(classes)
+        return self._open(self.data.index.ids(classes))
+
+    def _open(self, ids: Rows) -> Images | FeatureRows:
         if isinstance(self.data, Features):
-            return FeatureRows(self.data, ids, self.device)
-        return Images(self.data, ids, self.spec.transform, self.device)
+            return FeatureRows(self.data, ids)
+        return Images(self.data, ids, self.spec.transform)
+
+    def _labelled(
+        self, train: Images | FeatureRows
+    ) -> tuple[Images | FeatureRows, NDArray[np.bool_]]:
+        """Return the images to train on, and which of them have a label that the loss may see.
+
+        The others stay only where the loss can use them, and its batches need no labels.
+        """
+        share = self.spec.training.label_fraction
+        if share == 1:
+            return train, np.ones(len(train), dtype=bool)
+        known = labelled(train.labels, share, self.spec.label_seed)
+        if self.card.unlabelled and self._batch_kind()[0] == "random":
+            return train, known
+        return self._open(train.ids[known]), known[known]
 
     def steps(self) -> int:
         """Return the steps of an epoch: ceil(train images / global batch), unless the study says.
 
-        They are the same for every loss.
+        They are the same for every loss: images without a label do not count.
         """
         training = self.spec.training
-        return training.steps_per_epoch or -(-len(self.train) // training.batch_size)
+        return training.steps_per_epoch or -(-int(self.known.sum()) // training.batch_size)
 
     def train_epoch(self, epoch: int) -> float:
-        """Train one epoch and return the mean loss; a loss that is not finite ends it at once."""
+        """Train one epoch and return the mean loss; a loss that is not finite ends it early."""
         training = self.spec.training
         set_learning_rates(
             self.optimizer,
@@ -115,65 +145,43 @@ class Fit:
             gamma=training.lr_gamma,
             warm_up=training.warm_up,
         )
-        # The loss's weights are outside DDP, and a GPU may add up in another order on each rank.
-        self.team.broadcast(self.objective.parameters())
-        batches = self._batches(epoch)
+        losses = EpochLosses(self.team)
+        batches, again = tee(self.batches(epoch))
+        numbers = self.train.draws((self.spec.seed, self.fold, epoch, 1))
+        pending = (self.train.augmented(self.team.part(batch), numbers) for batch in batches)
         self.network.train()
-        total = 0.0
-        self._shares: list[float] = []
-        for images, targets in batches:
-            loss = self._step(images, targets)
-            if not np.isfinite(loss):
-                return loss
-            total += loss
-        self.diagnostics = describe_batch(*self._last) if self._last else {}
-        if self._shares:
-            self.diagnostics["tuple_share"] = sum(self._shares) / len(self._shares)
-        return total / self.steps()
+        with closing(on_device(pending, self.device)) as seen:
+            for images, batch in zip(seen, again, strict=True):
+                targets = put_labels(self.targets[batch], self.device)
+                if not losses.add(self.step(images, targets), self.step.share):
+                    break
+        # Each rank's batch norm has seen its own parts of the batches; score and save one network.
+        self.team.average(learning_statistics(self.network))
+        mean = losses.mean(self.steps())
+        if np.isfinite(mean):
+            self.diagnostics = losses.describe(self.step.last)
+        return mean
 
-    def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield this rank's augmented images and the targets of all ranks, for every batch."""
+    def _batch_kind(self) -> tuple[str, dict[str, Any]]:
+        """Return which kind of batches the loss has, and their size and images per class."""
+        training, card = self.spec.training, self.card
+        each = card.per_class or training.images_per_class
+        return training.batches or card.batches, {"size": training.batch_size, "per_class": each}
+
+    def batches(self, epoch: int) -> Iterator[Rows]:
+        """Return the rows of every batch of all ranks."""
         training, key = self.spec.training, (self.spec.seed, self.fold, epoch)
-        kind = training.batches or self.card.batches
-        options: dict[str, Any] = {
-            "size": training.batch_size,
-            "per_class": self.card.per_class or training.images_per_class,
-        }
+        kind, options = self._batch_kind()
         if kind == "mined":
             if epoch > 1 and (epoch - 2) % training.mine_every == 0:
                 self.neighbours = hardest_neighbours(
-                    self.embed(self.train, {EMBEDDING})[EMBEDDING], self.targets
+                    self.embed(self.train, {EMBEDDING})[EMBEDDING], self.targets.to(self.device)
                 )
             options["neighbours"] = self.neighbours
-        batches = BATCHES[kind](self.train.labels, np.random.default_rng(key), **options)
-        numbers = self.train.draws((*key, 1))
-
-        def ready(batch: Rows) -> tuple[Tensor, Tensor]:
-            return self.train.augmented(self.team.part(batch), numbers), self.targets[batch]
-
-        chosen = islice(batches, self.steps())
-        return ahead(ready, chosen) if self.device.type == "cuda" else map(ready, chosen)
-
-    def _step(self, images: Tensor, targets: Tensor) -> float:
-        embeddings = gather(self.parallel(images).float(), self.team, len(targets))
-        loss: Tensor = self.objective(
-            F.normalize(embeddings) if self.card.normalize else embeddings, targets
-        )
-        self._last = embeddings.detach(), targets
-        if (share := self.objective.tuple_share()) is not None:
-            self._shares.append(share)
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        clip(
-            self._parameters(),
-            norm=self.spec.training.clip_norm,
-            value=self.spec.training.clip_value,
-        )
-        self.optimizer.step()
-        return loss.item()
-
-    def _parameters(self) -> list[Tensor]:
-        return [param for group in self.optimizer.param_groups for param in group["params"]]
+        rng = np.random.default_rng(key)
+        if not self.known.all():
+            return islice(half_labelled(self.known, rng, size=options["size"]), self.steps())
+        return islice(BATCHES[kind](self.train.labels, rng, **options), self.steps())
 
     def measured(self) -> set[str]:
         """Return the features that the metrics need."""
@@ -188,15 +196,21 @@ class Fit:
 
         Each rank computes its part, and all ranks get all rows.
         """
+        if self.team.world > 1:
+            return self._embed(images, wanted)
+        return with_memory(lambda: self._embed(images, wanted))
+
+    def _embed(self, images: Images | FeatureRows, wanted: set[str]) -> dict[str, Tensor]:
         self.network.eval()
         size = images.per_pass
         rows = self.team.part(np.arange(len(images)))
+        # A rank without images embeds one and drops it below.
+        mine = rows if len(rows) else np.arange(1)
+        pending = (images.plain(mine[i : i + size]) for i in range(0, len(mine), size))
         parts: dict[str, list[Tensor]] = {feature: [] for feature in sorted(wanted)}
-        with torch.inference_mode():
-            for i in range(0, max(1, len(rows)), size):
-                # A rank without images embeds one and drops it below.
-                some = rows[i : i + size] if len(rows) else np.arange(1)
-                pooled = self.network.pooled(images.plain(some))
+        with torch.inference_mode(), closing(on_device(pending, self.device)) as seen:
+            for batch in seen:
+                pooled = self.network.pooled(batch)
                 found = {EMBEDDING: self.network.head(pooled).float(), POOLED: pooled}
                 for feature, chunks in parts.items():
                     chunks.append(found[feature])
@@ -217,7 +231,8 @@ class Fit:
         wanted: dict[str, dict[str, str]] = {}
         for name in self.spec.training.metrics:
             feature, bare = feature_of(name)
-            wanted.setdefault(feature, {})[bare] = name
+            if name != LOSS_VALUE:
+                wanted.setdefault(feature, {})[bare] = name
         means: dict[str, float] = {}
         queries: dict[str, Tensor] = {}
         for each, names in wanted.items():
@@ -230,6 +245,11 @@ class Fit:
                 )
             means |= {names[bare]: value for bare, value in found.means.items()}
             queries |= {names[bare]: values for bare, values in found.queries.items()}
+        if LOSS_VALUE in self.spec.training.metrics and self.spec.cell.loss not in NOT_TRAINED:
+            key, (kind, options) = (self.spec.seed, self.fold), self._batch_kind()
+            means[LOSS_VALUE] = mean_loss(
+                self.step, features[EMBEDDING], images.labels, kind=kind, key=key, **options
+            )
         return Retrieval(means, queries, found.scored, found.lone)
 
     def state(self) -> dict[str, Any]:
@@ -255,40 +275,3 @@ class Fit:
 def _numbered(labels: NDArray[np.int64]) -> Tensor:
     """Number the classes that occur from 0."""
     return torch.from_numpy(np.unique(labels, return_inverse=True)[1])
-
-
-def _build_network(spec: TrialSpec, data: Dataset | Features) -> Network | HeadNetwork:
-    model, backbone, loss = spec.model, spec.cell.backbone, spec.cell.loss
-    head = HeadConfig(
-        0 if loss == POOLED else spec.cell.embedding_size,
-        "linear" if loss == PCA else model.head,
-        model.head_width,
-    )
-    if isinstance(data, Features):
-        return build_head_network(data.width, head, seed=spec.seed)
-    return build_network(
-        backbone,
-        data.index.channels,
-        head=head,
-        pooling=model.pooling,
-        weights=None if backbone == PIXELS else weights_path(backbone, model.weights),
-        freeze_bn=model.freeze_bn,
-        bf16=model.precision == "bfloat16",
-        seed=spec.seed,
-    )
-
-
-def _build_objective(spec: TrialSpec, *, classes: int) -> Objective:
-    """Return the loss with this trial's setting; its weights start equal on every rank."""
-    params = {
-        key.removeprefix("loss."): value
-        for key, value in spec.setting.items()
-        if key.startswith("loss.")
-    }
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spec.seed)
-        objective = find_builder(spec.cell.loss)(classes, spec.cell.embedding_size, **params)
-    objective.seed = spec.seed
-    if spec.training.memory:
-        remember(objective, spec.cell.embedding_size, memory=spec.training.memory)
-    return objective

@@ -14,11 +14,12 @@ from torch.nn import functional as F
 
 from trainables.contract import LAST, WORST, EpochRow, FinalRow, Rule, TrialSpec, hold
 from trainables.datasets.pixels import Dataset
+from trainables.distributed.gpu_memory import lacks_memory
 from trainables.distributed.team import ALONE, Team
-from trainables.metrics.retrieval import Retrieval, feature_of, score_retrieval
-from trainables.training.features import FeatureRows, Features
+from trainables.inputs.features import FeatureRows, Features
+from trainables.inputs.images import Images
+from trainables.metrics.retrieval import LOSS_VALUE, Retrieval, feature_of, score_retrieval
 from trainables.training.fit import EMBEDDING, Fit
-from trainables.training.images import Images
 
 Part = TypeVar("Part")
 ScoredImages = tuple[Images | FeatureRows, Retrieval]
@@ -45,10 +46,9 @@ class Learner:
     def __init__(self, spec: TrialSpec, data: Dataset | Features, team: Team = ALONE) -> None:
         self.spec, self.team = spec, team
         together = len(spec.splits) == 1
-        mine = [0] if together else range(team.rank, len(spec.splits), team.world)
         self.fits = {
             i: Fit(spec, spec.splits[i], data, fold=i, team=team if together else ALONE)
-            for i in mine
+            for i in team.own_splits(len(spec.splits))
         }
         # The splits whose results this rank returns.
         self.returned = self.fits.keys() if not (together and team.rank) else ()
@@ -81,17 +81,21 @@ class Learner:
         scores = [{} if failed else dict(fold.scores) for fold in folds]
         if not failed:
             self._keep_best(scores, number)
+        best = WORST if failed else max([r.best for r in self.rows] + [self._selection(scores)])
+        last = number >= self.spec.training.epochs
+        waited = not (failed or last) and self._has_waited(best)
         row = EpochRow(
             epoch=number,
             loss=None if failed else fmean(fold.loss for fold in folds),
             select={name: fmean(fold[name] for fold in scores) for name in scores[0]},
             folds=tuple(scores),
-            best=WORST if failed else max([r.best for r in self.rows] + [self._selection(scores)]),
+            best=best,
             best_epochs=tuple(epoch for _, epoch in self.best),
             seconds=time.perf_counter() - started,
-            done=failed or number >= self.spec.training.epochs,
+            done=failed or waited or last,
             diverged=diverged,
             out_of_memory=exhausted,
+            out_of_patience=waited,
             train={} if failed else _means_of_numbers([fold.diagnostics for fold in folds]),
         )
         self.rows.append(row)
@@ -102,11 +106,22 @@ class Learner:
             loss = fit.train_epoch(number)
             scores = fit.score(fit.select).means if self.selects and math.isfinite(loss) else {}
             return FoldEpoch(loss, scores, fit.diagnostics)
-        except torch.OutOfMemoryError:  # this setting needs more memory than the GPU has
+        except RuntimeError as error:
             # If other ranks wait for this one, their group ends the trial.
-            if self.spec.phase != "search" or fit.team.world > 1:
+            if self.spec.phase != "search" or fit.team.world > 1 or not lacks_memory(error):
                 raise
             return FoldEpoch(math.nan, {}, {}, out_of_memory=True)
+
+    def _has_waited(self, best: float) -> bool:
+        """Return whether the selection score has not grown for as long as patience allows.
+
+        Epochs of the warm-up do not count: the backbone has not learned yet.
+        """
+        training = self.spec.training
+        if training.patience is None or not self.selects:
+            return False
+        learned = self.rows[training.warm_up :]
+        return len(learned) >= training.patience and best <= learned[-training.patience].best
 
     def read_test(self) -> FinalRow:
         """Score the test classes with each split's best epoch."""
@@ -162,10 +177,12 @@ class Learner:
         fit = self.fits[0]
         images = fit.images(fit.split.test)
         names = tuple(
-            name for name in self.spec.training.metrics if feature_of(name)[0] == EMBEDDING
+            name
+            for name in self.spec.training.metrics
+            if feature_of(name)[0] == EMBEDDING and name != LOSS_VALUE
         )
-        labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1])
-        together = F.normalize(torch.cat(list(units), dim=1))
+        labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1]).to(fit.device)
+        together = F.normalize(torch.cat([unit.to(fit.device) for unit in units], dim=1))
         self.joined = (
             images,
             score_retrieval(together, labels, names, gallery_classes=len(fit.split.select) or None),
@@ -218,7 +235,7 @@ class Learner:
             fit.load(state["folds"][i]["fit"])
             self.weights[i] = state["folds"][i]["weights"]
         self.best = [(score, epoch) for score, epoch in state["best"]]
-        self.rows = [EpochRow(**row) for row in state["rows"]]
+        self.rows = [EpochRow.from_dict(row) for row in state["rows"]]
 
     def _of_all(self, mine: dict[int, Part]) -> list[Part]:
         """Return every split's part, in order.

@@ -52,13 +52,17 @@ def parameter_groups(
     head_learning_rate: float | None,
     weight_decay: float,
     loss_decay: float = 0.0,
+    weights_rate: float | None = None,
 ) -> list[dict[str, Any]]:
     """Return the groups trunk, head and loss; every parameter that learns is in exactly one.
 
-    The loss's own weights decay only where its card says so.
+    The loss's own weights decay only where its card says so. weights_rate: their rate as a multiple
+    of learning_rate, in place of the loss's own.
     """
     head_rate = learning_rate if head_learning_rate is None else head_learning_rate
     loss_rate = learning_rate if objective.weights_lr is None else objective.weights_lr
+    if weights_rate is not None:
+        loss_rate = weights_rate * learning_rate
     wanted = [
         ("trunk", network.get_submodule("trunk"), learning_rate, weight_decay),
         ("head", network.get_submodule("head"), head_rate, weight_decay),

@@ -13,16 +13,18 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.distributed.process import prepare_process, take_gpus
 from trainables.fetch import ProgressCallback
-from trainables.training.feature_cache import PART, FeaturePass, Floats, compute_part
+from trainables.inputs.feature_cache import PART, FeaturePass, Floats, compute_part
+from trainables.workers.placement import WorkerResources
 
 AT_ONCE = 2  # parts that wait for each worker, so that none idles
-SIGN_SECONDS = 2.5  # between two calls of progress, also while the first workers start
+SIGN_SECONDS = 0.5  # between two calls of progress, also while the first workers start
 
 
 def extract_on_ray(
     wanted: FeaturePass,
     *,
     gpus: float,
+    gpu_type: str | None = None,
     progress: ProgressCallback,
     say: Callable[[str], None],
 ) -> None:
@@ -31,32 +33,41 @@ def extract_on_ray(
     Every part is kept as soon as it is there, so a run that is killed continues after it.
     """
     if not wanted.is_cached:
-        with _locked(wanted, say):
+        with _locked(wanted, progress, say):
             if not wanted.is_cached:  # while this one waited, another process did it
-                _compute(wanted, gpus, progress)
+                _compute(wanted, WorkerResources(gpus=gpus, gpu_type=gpu_type), progress)
                 wanted.finish()
     _share(wanted)
 
 
 @contextmanager
-def _locked(wanted: FeaturePass, say: Callable[[str], None]) -> Iterator[None]:
-    """Lock the features, and say so if another process has them."""
+def _locked(
+    wanted: FeaturePass, progress: ProgressCallback, say: Callable[[str], None]
+) -> Iterator[None]:
+    """Lock the features; if another process has them, say so and show how far it is."""
     lock = wanted.lock()
     try:
         lock.acquire(timeout=0)
     except Timeout:
         say("Another process computes the same features; waiting for it.")
-        lock.acquire()
+        while not lock.is_locked:
+            done = 0 if wanted.is_cached else len(wanted.parts) - len(wanted.missing())
+            if done:
+                progress(min(done * PART, len(wanted.ids)), len(wanted.ids))
+            with suppress(Timeout):
+                lock.acquire(timeout=SIGN_SECONDS)
     try:
         yield
     finally:
         lock.release()
 
 
-def _compute(wanted: FeaturePass, gpus: float, progress: ProgressCallback) -> None:
-    missing = wanted.missing()
+def _compute(wanted: FeaturePass, each: WorkerResources, progress: ProgressCallback) -> None:
+    missing, gpus = wanted.missing(), each.gpus
     done, total = len(wanted.parts) - len(missing), len(wanted.ids)
-    options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
+    options: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
+    if each.gpu_type:
+        options["accelerator_type"] = each.gpu_type
     task = ray.remote(**options)(_part)
     at_once = AT_ONCE * max(1, int(ray.cluster_resources().get("GPU" if gpus else "CPU", 1)))
     running: dict[Any, int] = {}

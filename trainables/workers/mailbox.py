@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 # Seconds in which the others must answer once one has failed; after that they wait in vain.
 GRACE = 10.0
@@ -34,6 +35,14 @@ class Answers:
     values: list[Any]
     errors: dict[int, str]  # by rank, of a command that failed
     lost: bool = False  # the workers are gone or out of step
+    late: list[Any] = field(default_factory=list)  # the actors that did not answer in time
+
+
+class Place(NamedTuple):
+    """Say where a worker is."""
+
+    node: str
+    device: str  # the model of its GPU, or CPU
 
 
 class Mailbox:
@@ -45,18 +54,18 @@ class Mailbox:
 
     def __init__(self, world: int) -> None:
         self.world, self.generation, self.token = world, 0, ""
-        self.present: dict[int, str] = {}  # rank -> node
+        self.present: dict[int, tuple[Place, Any]] = {}  # rank -> place, actor
         self.number, self.command = 0, ("", ())  # the last one
         self.answers: dict[int, tuple[bool, Any]] = {}  # rank -> whether it succeeded, its value
         self.news = asyncio.Condition()
 
-    async def join(self, rank: int, node: str, token: str) -> int:
+    async def join(self, rank: int, place: Place, token: str, actor: Any = None) -> int:
         """Add a worker, which waits for the next command; return the number of the last one."""
         async with self.news:
             if token != self.token:
                 self.token = token
                 self._forget()
-            self.present[rank] = node
+            self.present[rank] = place, actor
             self.news.notify_all()
             return self.number
 
@@ -73,25 +82,33 @@ class Mailbox:
                 self.answers[rank] = succeeded, value
                 self.news.notify_all()
 
-    async def gathered(self) -> tuple[int, list[str]]:
-        """Wait for all workers, and return their generation and their nodes."""
+    async def gathered(self) -> tuple[int, list[Place]]:
+        """Wait for all workers, and return their generation and their places."""
         async with self.news:
             await self.news.wait_for(self._all_present)
-            return self.generation, [self.present[rank] for rank in range(self.world)]
+            return self.generation, [self.present[rank][0] for rank in range(self.world)]
 
-    async def ask(self, generation: int, name: str, payload: tuple[Any, ...]) -> Answers:
-        """Give one command to all workers of this generation, and return their answers."""
+    async def ask(
+        self, generation: int, name: str, payload: tuple[Any, ...], *, seconds: float
+    ) -> Answers:
+        """Give one command to all workers of this generation, and return their answers.
+
+        Workers that have not answered after so many seconds are lost, and named.
+        """
         async with self.news:
             if generation != self.generation or not self._all_present():
                 return Answers([], {}, lost=True)
             self.number, self.command, self.answers = self.number + 1, (name, payload), {}
             self.news.notify_all()
-            await self.news.wait_for(lambda: self._complete(generation) or bool(self._errors()))
-            if not self._complete(generation):  # one has failed
-                await self._wait_for_the_others(generation)
+            await self._wait(lambda: self._complete(generation) or bool(self._errors()), seconds)
+            if self._errors():
+                await self._wait(lambda: self._complete(generation), GRACE)
             errors = self._errors()
             lost = generation != self.generation or len(self.answers) < self.world
+            late: list[Any] = []
             if lost and generation == self.generation:
+                silent = self.present.keys() - self.answers.keys()
+                late = [] if errors else [self.present[rank][1] for rank in sorted(silent)]
                 self.number, self.command = self.number + 1, ("abort", ())
                 self._forget()
                 self.news.notify_all()
@@ -99,6 +116,7 @@ class Mailbox:
                 [] if errors or lost else [self.answers[rank][1] for rank in range(self.world)],
                 errors,
                 lost,
+                late,
             )
 
     async def dismiss(self) -> None:
@@ -107,9 +125,9 @@ class Mailbox:
             self.number, self.command = self.number + 1, ("stop", ())
             self.news.notify_all()
 
-    async def _wait_for_the_others(self, generation: int) -> None:
+    async def _wait(self, holds: Callable[[], bool], seconds: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.news.wait_for(lambda: self._complete(generation)), GRACE)
+            await asyncio.wait_for(self.news.wait_for(holds), seconds)
 
     def _forget(self) -> None:
         """Begin a new generation, of workers that will replace those so far."""

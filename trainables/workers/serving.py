@@ -9,8 +9,9 @@ from typing import Any
 
 import ray
 
-from trainables.distributed.process import take_gpus
-from trainables.workers.mailbox import GroupLost, OutOfMemory
+from trainables.distributed.gpu_memory import lacks_memory
+from trainables.distributed.process import device_name, take_gpus
+from trainables.workers.mailbox import GroupLost, OutOfMemory, Place
 from trainables.workers.worker import Worker
 
 
@@ -21,7 +22,6 @@ def serve(config: dict[str, Any]) -> None:
 
 
 def _serve(config: dict[str, Any]) -> None:
-    import torch
     from ray import train
 
     from trainables.distributed.team import Team
@@ -31,7 +31,10 @@ def _serve(config: dict[str, Any]) -> None:
     team = Team(context.get_world_rank(), context.get_world_size())
     worker = config["worker"](team)
     token = team.gather_objects(uuid.uuid4().hex)[0]
-    number = ray.get(mailbox.join.remote(team.rank, ray.get_runtime_context().get_node_id(), token))
+    here = ray.get_runtime_context()
+    place = Place(here.get_node_id(), device_name())
+    joined = mailbox.join.remote(team.rank, place, token, here.current_actor)
+    number = ray.get(joined)
     while True:
         number, name, payload = ray.get(mailbox.next.remote(number))
         if name == "stop":
@@ -41,17 +44,14 @@ def _serve(config: dict[str, Any]) -> None:
             raise GroupLost("Another worker failed, and this one cannot continue without it.")
         try:
             succeeded, value = True, _run(worker, name, payload)
-        except torch.OutOfMemoryError:
-            succeeded, value = False, OutOfMemory(traceback.format_exc())
-        except Exception:
-            succeeded, value = False, traceback.format_exc()
+        except Exception as error:
+            kind = OutOfMemory if lacks_memory(error) else str
+            succeeded, value = False, kind(traceback.format_exc())
         ray.get(mailbox.answer.remote(number, team.rank, succeeded, value))
 
 
 def _run(worker: Worker, name: str, payload: tuple[Any, ...]) -> Any:
-    """Run one command. States travel through the object store, from node to node."""
-    if name == "load":
-        return worker.load(ray.get(payload[0][0]))
-    if name == "save":
-        return [ray.put(worker.save())]
+    """Run one command. What a trial leaves travels through the object store, from node to node."""
+    if name == "outputs":
+        return [ray.put(worker.outputs())]
     return getattr(worker, name)(*payload)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shutil
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
 
-from trainables.contract import WorkerResources
-from trainables.distributed.process import take_gpus
-from trainables.outputs.artifacts import epoch_of, read_state, write_checkpoint
+from trainables.distributed.process import device_name, take_gpus
+from trainables.outputs.artifacts import OUTPUTS, write_outputs
+from trainables.outputs.checkpoints import Saving, new_checkpoint, newest_whole
+from trainables.outputs.saver import SaveProgress
 from trainables.workers.group import Group
+from trainables.workers.mailbox import Place
+from trainables.workers.placement import WorkerResources
 from trainables.workers.worker import Worker
 
 ONE = WorkerResources()
@@ -21,7 +25,10 @@ PROBE = 2**20  # bytes
 
 
 class Slot(tune.Trainable):
-    """Train trial after trial: one worker in this process, or several in a group of their own."""
+    """Train trial after trial: one worker in this process, or several in a group of their own.
+
+    It saves running trials by itself, into their own folders: Tune knows nothing of checkpoints.
+    """
 
     kind = Worker
 
@@ -38,31 +45,71 @@ class Slot(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Begin the next trial."""
         self.worker.begin(new_config["spec"])
-        # A checkpoint of the same trial, from before the study was interrupted.
-        self.start = new_config.get("start")
+        self.saving: Saving = new_config["saving"]
+        self.has_begun = False
+        self.saved = time.monotonic()  # when the trial began, or was saved last
+        self.save_error: Exception | None = None
         return True
 
     def step(self) -> dict[str, Any]:
         """Train one epoch, and return its result with the nodes of the workers."""
-        if self.start:  # not earlier: what fails in a step is retried and reported
-            start, self.start = self.start, None
-            self.worker.load(read_state(Path(start)))
+        if self.save_error:
+            raise self.save_error
+        began = time.monotonic()
+        if not self.has_begun:  # not earlier: what fails in a step is retried and reported
+            self.has_begun = True
+            saved = map(Path, self.saving.start)
+            if start := newest_whole(saved, epoch=self.saving.epoch):
+                self.worker.resume(str(start))
         result = self.worker.step()
+        progress = result.pop("saver", SaveProgress())
+        self.save_error = progress.error
+        if self._is_due(result, progress, time.monotonic() - began):
+            self._save()
         if isinstance(self.worker, Group):
             self.worker.rest()
-        return result | {"nodes": self._nodes()}
+        places = self._places()
+        return result | {
+            "nodes": [place.node for place in places if place.node],
+            "devices": sorted({place.device for place in places}),
+        }
 
-    def _nodes(self) -> list[str]:
-        """Return the nodes of the workers, by rank."""
+    def _is_due(self, result: dict[str, Any], progress: SaveProgress, step_seconds: float) -> bool:
+        """Return whether the trial is saved after this result.
+
+        It is before it reads test classes, so that a crash then repeats no training, and in between
+        so early that the checkpoint after the next epoch would come too late.
+        """
+        if result["done"] or progress.error or not result["epoch"]:
+            return False
+        late = time.monotonic() + step_seconds + progress.seconds - self.saved
+        is_old = late > self.saving.seconds and not progress.is_busy
+        return is_old or bool(result.get("reads"))
+
+    def _save(self) -> None:
+        try:
+            folder = new_checkpoint(Path(self.saving.folder))
+        except OSError as error:
+            raise _with_disk(error, self.saving.folder) from error
+        self.worker.save(str(folder))
+        self.saved = time.monotonic()
+
+    def _places(self) -> list[Place]:
+        """Return where the workers are, by rank."""
         if isinstance(self.worker, Group):
-            return self.worker.nodes
-        return [ray.get_runtime_context().get_node_id()] if ray.is_initialized() else []
+            return self.worker.places
+        node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
+        return [Place(node, device_name())]
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write into a temporary folder of this node, from which Tune copies to the study's."""
-        saved, folder = self.worker.save(), Path(checkpoint_dir)
+        """Write what the trial leaves at its end into its own folder.
+
+        Tune asks for it. It then copies its own folder, which is empty.
+        """
+        saved, folder = self.worker.outputs(), Path(self.saving.folder, OUTPUTS)
+        shutil.rmtree(folder, ignore_errors=True)  # of a try that failed
         try:
-            write_checkpoint(folder, saved)
+            write_outputs(folder, saved)
         except Exception as error:
             _probe(folder, error)
             raise
@@ -70,10 +117,7 @@ class Slot(tune.Trainable):
             self.worker.rest()
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
-        """Load the state of a trial whose slot died; without a complete state it starts over."""
-        if epoch_of(Path(checkpoint_dir)) is not None:
-            self.start = None
-            self.worker.load(read_state(Path(checkpoint_dir)))
+        """Do nothing: a trial that is tried again continues from what Saving names."""
 
     def cleanup(self) -> None:
         """Stop the group."""
@@ -84,8 +128,13 @@ class Slot(tune.Trainable):
 def _probe(folder: Path, error: Exception) -> None:
     """Raise an OSError that names the disk, if it is full or read-only; torch does not say that."""
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "probe").write_bytes(bytes(PROBE))
     except OSError as found:
-        raise OSError(found.errno, found.strerror, f"{folder} on {socket.gethostname()}") from error
+        raise _with_disk(found, folder) from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # nothing else would remove half a checkpoint
+        shutil.rmtree(folder, ignore_errors=True)  # nothing else would remove half of the files
+
+
+def _with_disk(error: OSError, folder: Path | str) -> OSError:
+    return OSError(error.errno, error.strerror, f"{folder} on {socket.gethostname()}")

@@ -6,11 +6,20 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from trainables.contract import LAST, WORST, EpochRow, TrialSpec, WrongNode
-from trainables.distributed.process import prepare_process, release_memory, set_deterministic
+from trainables.distributed.gpu_memory import lacks_memory, with_memory
+from trainables.distributed.process import (
+    find_cpp_compiler,
+    prepare_process,
+    release_memory,
+    set_deterministic,
+)
+from trainables.outputs.checkpoints import CheckpointPart, read_checkpoint
+from trainables.outputs.saver import Saver
 from trainables.workers.versions import shared_code
 
 # The driver imports this module and would wait seconds for torch, which only a worker needs, so the
@@ -21,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """Train trials in turn: begin() one, load() its state, step() by epochs, save().
+    """Train trials in turn: begin() one or resume() it, step() by epochs, save(), outputs().
 
     Imports and images stay in memory between trials.
     """
@@ -31,6 +40,7 @@ class Worker:
 
         prepare_process()
         self.team = team or ALONE
+        self.saver = Saver()
         self._learner: Learner | None = None
 
     def begin(self, spec: TrialSpec) -> None:
@@ -39,12 +49,13 @@ class Worker:
         self._start: dict[str, Any] | None = None  # a state to continue from
         self._exhausted: dict[str, Any] | None = None  # the state of a trial that ran out of memory
         self._announced = False  # whether a result has said what will be read
+        self.saver.forget()
         release_memory()
 
     def build(self) -> Learner:
         """Return a new Learner of the noted trial. Raise WrongNode if it must not train here."""
+        from trainables.inputs.features import load_data
         from trainables.networks.weights import fetch_weights
-        from trainables.training.features import load_data
         from trainables.training.learner import Learner
 
         spec = self.spec
@@ -69,6 +80,11 @@ class Worker:
                 f"All nodes must run the code that the study was started with, but {here} has "
                 f"{', '.join(other)}; install it there."
             )
+        if spec.model.compile and not find_cpp_compiler():
+            raise WrongNode(
+                f"compile=true needs a C++ compiler on every node, but {here} has none on its "
+                f"PATH; install g++ there, or leave compile out."
+            )
         if index(spec.dataset_ref).fingerprint != spec.fingerprint:
             raise WrongNode(
                 f"The images of {spec.cell.dataset} on {here} are not those that the study was "
@@ -80,7 +96,7 @@ class Worker:
     def learner(self) -> Learner:
         """Return the trial's Learner, built when it is first needed."""
         if self._learner is None:
-            learner = self.build()
+            learner = self.build() if self.team.world > 1 else with_memory(self.build)
             if self._start is not None:
                 learner.load(self._start)
             self._learner, self._start = learner, None
@@ -91,18 +107,20 @@ class Worker:
 
         A final trial that has finished its last epoch announces which test classes it will read,
         and reads them in the next step. So the driver records each reading before it happens, and
-        no crash can hide one.
+        no crash can hide one. The result also says how the saver is.
         """
-        import torch
+        return self._step() | {"saver": self.saver.progress()}
 
+    def _step(self) -> dict[str, Any]:
         began = time.perf_counter()
         try:
             learner = self.learner
             if not learner.done:
                 learner.epoch()
         # Beside the errors that a Learner handles: while a network or a copy of it is made.
-        except torch.OutOfMemoryError:
-            if self.spec.phase != "search" or self.team.world > 1:  # a group ends its trials itself
+        except RuntimeError as error:
+            # A group ends its trials itself.
+            if self.spec.phase != "search" or self.team.world > 1 or not lacks_memory(error):
                 raise
             return as_result(self._end_exhausted(time.perf_counter() - began))
         result: dict[str, Any] = {"epoch": 0, "score": 0.0, "metrics": {}, "done": learner.done}
@@ -131,18 +149,46 @@ class Worker:
         )
         return row
 
-    def save(self) -> dict[str, Any]:
-        """Return the trial's state, plus its artifacts once a final trial has finished."""
+    def save(self, folder: str) -> None:
+        """Begin to write this rank's part of a checkpoint into this folder, in the background."""
+        if part := checkpoint_part(self.learner):
+            self.saver.save(Path(folder), part)
+
+    def outputs(self) -> dict[str, Any]:
+        """Return what the trial leaves: artifacts of a finished final trial, else its state."""
         if self._exhausted:
             return {"state": self._exhausted, "artifacts": {}}
-        return {
-            "state": self.learner.state(),
-            "artifacts": self.learner.artifacts() if self.learner.readings else {},
-        }
+        learner = self.learner
+        if not learner.readings:
+            return {"state": learner.state(), "artifacts": {}}
+        state = {"folds": {}, "best": learner.best, "rows": [asdict(row) for row in learner.rows]}
+        return {"state": state, "artifacts": learner.artifacts()}
+
+    def resume(self, folder: str) -> None:
+        """Continue from a checkpoint in this folder, of any number of ranks."""
+        splits = self.team.own_splits(len(self.spec.splits))
+        self.load(read_checkpoint(Path(folder), splits))
 
     def load(self, state: dict[str, Any]) -> None:
         """Note a state to continue from, as begin() notes the trial."""
         self._start, self._learner = state, None
+
+
+def checkpoint_part(learner: Learner) -> CheckpointPart | None:
+    """Return this rank's part of a checkpoint, as it is on the device; None if it has none.
+
+    Training changes it, except for the weights of best epochs.
+    """
+    if not learner.returned:
+        return None
+    return CheckpointPart(
+        number=learner.team.rank,
+        parts=min(learner.team.world, len(learner.spec.splits)),
+        folds={i: learner.fits[i].state() for i in learner.returned},
+        weights={i: learner.weights[i] for i in learner.returned},
+        best=list(learner.best),
+        rows=[asdict(row) for row in learner.rows],
+    )
 
 
 def exhausted(
@@ -177,4 +223,5 @@ def as_result(row: EpochRow) -> dict[str, Any]:
         "done": row.done,
         "diverged": row.diverged,
         "out_of_memory": row.out_of_memory,
+        "out_of_patience": row.out_of_patience,
     }

@@ -49,7 +49,7 @@ STUDIES = {
     "everything": lambda: measured(rows_of(everything())),
     "replicated": replicated_study,
 }
-WITH_MAPS = {*MAPS, "umap"}
+WITH_MAPS = {*MAPS, "umap", "generalization_maps"}
 # Figures that need more than the synthetic study has.
 NEEDS_MORE = {
     "recall_by_size",
@@ -160,11 +160,28 @@ def test_maps_are_drawn_of_kept_embeddings(
 ) -> None:
     data = FigureData(Study(with_embeddings), cache=tmp_path / "maps")
     check(name, data, tmp_path)
-    assert len(draw(name, data)) == 2  # one per comparison
+    # one per comparison; of all losses one for each layer, and one for each loss
+    losses = len(set(with_embeddings.finals["loss"]))
+    assert len(draw(name, data)) == (2 * (2 + losses) if name == "generalization_maps" else 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, entry in FIGURES.items() if entry.of_losses])
+def test_a_map_is_drawn_of_the_losses_that_are_asked_for(
+    name: str, with_embeddings: StudyRows, tmp_path: Path
+) -> None:
+    losses = tuple(sorted({*with_embeddings.finals["loss"]}))[:2]
+    data = FigureData(Study(with_embeddings), cache=tmp_path / "maps", losses=losses)
+    pictures = draw(name, data)
+    each = {"yoked_models": 1, "generalization_maps": 2 + 2}.get(name, 2)
+    assert len(pictures) == 2 * each
+    every = draw(name, replace(data, losses=("all",)))
+    assert len(every) >= len(pictures)
 
 
 def test_every_figure_stands_on_the_page_or_is_drawn_when_asked_for() -> None:
-    assert set(FIGURES) == {*OF_A_COMPARISON, *OF_THE_STUDY, *MAPS, "umap", "toy_embeddings"}
+    on_request = {"training_loss", "umap", "generalization_maps", "toy_embeddings"}
+    assert set(FIGURES) == {*OF_A_COMPARISON, *OF_THE_STUDY, *MAPS, *on_request}
     assert overlaps(toy_embeddings()) == []
 
 

@@ -1,5 +1,7 @@
 """A figure's file depends on what it shows, not on the last digits of its layout."""
 
+import pickle
+
 from analysis.figures.style import Drawing, styled_figure
 
 
@@ -18,3 +20,14 @@ def test_a_layout_that_differs_by_rounding_gives_the_same_file():
 
 def test_a_layout_that_differs_gives_another_file():
     assert drawn(0) != drawn(0.05)
+
+
+def test_a_drawing_that_went_to_another_process_gives_the_same_files(tmp_path):
+    with styled_figure(2, width=5) as figure:
+        figure.subplots().plot([0, 1], [0, 1])
+        drawing = Drawing("one", "a line", figure)
+    there = pickle.loads(pickle.dumps(drawing))
+    assert there.figure is None
+    assert there.inline() == drawing.inline()
+    for mine, theirs in zip(drawing.save(tmp_path / "a"), there.save(tmp_path / "b"), strict=True):
+        assert mine.read_bytes() == theirs.read_bytes()

@@ -23,7 +23,7 @@ from trainables.contract import (
     TrialSpec,
 )
 from trainables.metrics.retrieval import score_retrieval
-from trainables.outputs.artifacts import write_checkpoint
+from trainables.outputs.artifacts import write_outputs
 from trainables.training.learner import Learner
 
 KEPT = Outputs(last=False, embeddings=True)
@@ -40,7 +40,7 @@ def read_test(spec: TrialSpec, folder: Path) -> dict[str, float]:
     while not learner.done:
         learner.epoch()
     recorded = learner.read_test().test
-    write_checkpoint(folder, {"state": learner.state(), "artifacts": learner.artifacts()})
+    write_outputs(folder, {"state": learner.state(), "artifacts": learner.artifacts()})
     return dict(recorded)
 
 

@@ -125,13 +125,13 @@ def test_a_layout_is_cached_for_the_embeddings_that_it_was_made_of(tmp_path, con
 
 
 def test_models_are_yoked_on_the_images_that_all_of_them_kept(tmp_path, config):
-    from analysis.figures.map_pictures import _common, _rows, yoked_models
+    from analysis.figures.map_pictures import common_images, rows_of, yoked_models
 
     one = synthetic_embeddings(tmp_path, config(), per_class=2)
     other = one.take(np.random.default_rng(0).permutation(len(one))[: len(one) // 2])
-    common = _common(one.only("test"), [one, other])
+    common = common_images(one.only("test"), [one, other])
     assert 0 < len(common) < (one.part == "test").sum()
-    assert other.image[_rows(other, common.image)].tolist() == common.image.tolist()
+    assert other.image[rows_of(other, common.image)].tolist() == common.image.tolist()
     drawing = yoked_models([one, other], points=40)
     assert drawing
     assert len(drawing.figure.axes) == 4

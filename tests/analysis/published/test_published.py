@@ -13,6 +13,8 @@ from analysis.published import PAPERS, published_table
 from analysis.published.files import read_published, thesis_scores
 from analysis.ranking.measurement import Measurement
 from analysis.tables.catalogue import TABLES
+from analysis.tables.frames import records
+from analysis.tables.papers_versus_reality import TREND
 from analysis.tables.writers import FORMATS, lines_of
 from search_spaces import LOSSES
 from search_spaces.own import untagged
@@ -38,14 +40,17 @@ def test_every_published_table_has_the_name_and_columns_of_a_studys_and_every_fo
     assert losses - {"pretrained bn_inception"} <= set(LOSSES)
 
 
-@pytest.mark.parametrize("name", ["concatenated", "retrieval"])
-def test_every_number_of_the_reality_check_has_one_decimal_with_an_interval_or_without(
-    name: str,
-) -> None:
-    shown = published_table("reality_check", name).for_readers()
-    texts = [text for row in lines_of(shown) for text in row if re.match(r"[\d.]+( \[|$)", text)]
-    decimals = {len(text.split()[0].partition(".")[2]) for text in texts if "." in text}
-    assert decimals == {1}
+def test_every_number_of_the_reality_check_is_written_as_the_paper_prints_it() -> None:
+    printed = {
+        f"{line['mean']:.2f}" + (f" ± {line['ci95']:.2f}" if line["ci95"] == line["ci95"] else "")
+        for line in records(read_published("reality_check"))
+    }
+    shown = published_table("reality_check", "concatenated").for_readers()
+    texts = {text for row in lines_of(shown) for text in row if re.match(r"[\d.]+( ±|$)", text)}
+    assert texts == printed
+    assert "68.13 ± 0.31" in FORMATS["text"](shown)
+    assert r"68.13 $\pm$ 0.31" in FORMATS["latex"](shown)
+    assert "59.73 ± 0.40" in FORMATS["text"](published_table("reality_check", "retrieval"))
 
 
 def test_table_11_comes_from_tables_6_to_8() -> None:
@@ -166,6 +171,35 @@ def test_relative_improvement_is_by_year_and_over_the_papers_own_contrastive_and
     assert value(arcface["over_triplet"]) == pytest.approx(60.17 / 55.76 - 1)
 
 
+def test_papers_versus_reality_has_the_claims_that_the_thesis_quotes_and_both_trends() -> None:
+    rows = {
+        (row["dataset"], row.get("loss", TREND)): row
+        for row in published_table("reality_check", "papers_versus_reality").rows
+    }
+    claims = {
+        place: 100 * value(row["claimed"])
+        for place, row in rows.items()
+        if "loss" in row and "claimed" in row
+    }
+    assert claims["cub200", "soft_triple"] == pytest.approx(65.4)
+    assert claims["cars196", "soft_triple"] == pytest.approx(84.5)
+    assert claims["cars196", "margin"] == pytest.approx(79.6)
+    assert len(claims) == 7
+    assert all(rows[place]["claimed"].peeks and rows[place]["source"] for place in claims)
+    gap = rows["cars196", "margin"]["gap"]
+    assert 100 * value(gap) == pytest.approx(68.24 - 79.6)
+    # The slope by hand: margin 2017, soft_triple 2019, proxy_anchor 2020.
+    x, y = (2017, 2019, 2020), (79.6, 84.5, 86.4)
+    slope = statistics.linear_regression(x, y).slope
+    assert 100 * value(rows["cars196", TREND]["claimed"]) == pytest.approx(slope)
+    measured = [row for row in rows.values() if row["dataset"] == "cub200" and "measured" in row]
+    years = [row["year"] for row in measured if "year" in row]
+    scores = [100 * value(row["measured"]) for row in measured if "year" in row]
+    slope = statistics.linear_regression(years, scores).slope
+    assert 100 * value(rows["cub200", TREND]["measured"]) == pytest.approx(slope)
+    assert abs(slope) < 0.1 < 3 < 100 * value(rows["cub200", TREND]["claimed"])
+
+
 def test_numbers_of_the_triplet_report_and_of_generalisation_are_as_printed() -> None:
     rows = {
         (row["backbone"], row["loss"]): row
@@ -173,7 +207,7 @@ def test_numbers_of_the_triplet_report_and_of_generalisation_are_as_printed() ->
     }
     assert len(rows) == 10
     best = rows["resnet18", "triplet_p_norm@6"]
-    assert (100 * value(best["precision_at_1"]), best["train_loss"]) == (
+    assert (100 * value(best["precision_at_1"]), value(best["loss_value"])) == (
         pytest.approx(46.91),
         0.3081,
     )
@@ -184,6 +218,24 @@ def test_numbers_of_the_triplet_report_and_of_generalisation_are_as_printed() ->
     }
     assert 100 * value(cars["semi_hard_negative_nca"]["gap_test"]) == pytest.approx(80.20)
     assert 100 * value(cars["batch_all_nca"]["fc_drop"]) == pytest.approx(70.75 - 33.72)
+
+
+def test_the_triplet_report_is_of_a_closed_set_and_has_243_queries() -> None:
+    """Every printed share is the rounded share of a whole number of images or neighbours."""
+
+    def fits(percent: float, of: int) -> bool:
+        return any(
+            round(100 * count / of, 2) == percent
+            for count in (int(percent * of / 100), int(percent * of / 100) + 1)
+        )
+
+    table = published_table("triplet_report", "triplet_report")
+    queries = {"precision_at_1": 243, "precision_at_5": 5 * 243, "precision_at_10": 10 * 243}
+    for row in table.rows:
+        assert fits(round(100 * value(row["triplet_accuracy"]), 2), 5794)
+        assert all(fits(round(100 * value(row[name]), 2), of) for name, of in queries.items())
+    assert all(number.closed for number in table.measurements())
+    assert "standard error of 3.0 points" in " ".join(table.notes)
 
 
 def test_tables_17_to_19_repeat_what_the_earlier_tables_say_and_add_one_loss() -> None:

@@ -103,6 +103,21 @@ def test_an_untuned_default_setup_is_in_the_published_row() -> None:
     assert not cells["published", "all", LAST]["recall_at_1"].peeks
 
 
+def test_a_loss_whose_search_chose_nothing_keeps_its_own_number() -> None:
+    """Its final trials have the published setting, as those with that setting on purpose do."""
+    made = [
+        final("triplet", "default", "final", 1),
+        final("triplet", RATIO, "final", 1, tuned=False, more=2),
+        *(final("triplet", RATIO, role, 1) for role in ("published", "refit")),
+    ]
+    (ranking,) = rankings(rows_of(made))
+    cells = parts_of(ranking).numbers["triplet"]
+    own = ranking.rows[0].validation
+    assert cells["published", "fewer", HONEST] == own
+    beside = {one.what: one.numbers for one in ranking.rows[0].beside}
+    assert beside["published setting"] != own
+
+
 def test_with_fewer_than_three_cells_beyond_the_rankings_own_there_is_none() -> None:
     """The last epoch and the published setting are two; the refit is the third."""
     published, refit = final("triplet", RATIO, "published", 1), final("triplet", RATIO, "refit", 1)
@@ -137,7 +152,7 @@ def test_every_export_has_the_rule_of_every_number(found: list[Ranking]) -> None
         for one in each["beside"]
         for numbers in one["numbers"].values()
         if numbers["rule"]
-    } == {8}
+    } == {9}
 
 
 def test_markdown_shows_what_stands_beside_and_the_decomposition(found: list[Ranking]) -> None:

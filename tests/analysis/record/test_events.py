@@ -19,6 +19,7 @@ EXAMPLES = [
         FINAL, setting={"loss.margin": 0.1 + 0.2, "loss.squared": True, "loss.kind": "x"}
     ),
     epoch_done(FINAL, 1, score=1 / 3, metrics={"seconds": 1e-17}, diverged=True),
+    events.EpochRepeated(trial=str(FINAL), epoch=2, score=0.5, metrics={"select/best": 0.5}),
     events.TestRead(trial=str(FINAL), reads=[("2", "selected-on-validation")]),
     trial_ended(FINAL, nodes=["a"], error="no"),
     events.CheckpointAudited(trial=str(FINAL), metrics={"audit/recall_at_1": 0.1}),

@@ -11,7 +11,7 @@ from analysis.record import kept_files
 from analysis.record.kept_files import KEPT, LostArtifact, keep, kept, kept_file
 from analysis.record.trial_id import TrialId
 from tests.support.events import CELL
-from tests.support.record import write_checkpoint
+from tests.support.record import leave_outputs
 from trainables.contract import ARTIFACTS
 from trainables.outputs.artifacts import SEAL
 
@@ -20,21 +20,19 @@ FOLD = {"weights": {}, "queries": {"refit": {"image": [1], "class": [1]}}, "embe
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    return write_checkpoint(
-        tmp_path / "ray" / "1" / FINAL.folder / "checkpoint_000000", 2, {0: FOLD}
-    )
+def outputs(tmp_path: Path) -> Path:
+    return leave_outputs(tmp_path / "ray" / "1" / FINAL.folder, 2, {0: FOLD})
 
 
 def names(folder: Path) -> list[str]:
     return [path.name for path in kept(folder, FINAL, ARTIFACTS)]
 
 
-def test_what_was_kept_is_there_when_the_checkpoint_is_gone(
-    checkpoint: Path, tmp_path: Path
+def test_what_was_kept_is_there_when_the_trials_folder_is_gone(
+    outputs: Path, tmp_path: Path
 ) -> None:
-    keep(tmp_path, FINAL, ARTIFACTS, checkpoint=checkpoint)
-    for path in checkpoint.iterdir():
+    keep(tmp_path, FINAL, ARTIFACTS, outputs=outputs)
+    for path in outputs.iterdir():
         path.unlink()
     assert names(tmp_path) == ["best.pt", "queries.csv"]
     found = kept_file(tmp_path, str(FINAL), "queries.csv")
@@ -43,7 +41,7 @@ def test_what_was_kept_is_there_when_the_checkpoint_is_gone(
 
 
 def test_a_kill_leaves_all_of_it_or_nothing(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after each file; the next attempt begins anew."""
     real, calls = kept_files.link, iter(range(100))
@@ -56,9 +54,9 @@ def test_a_kill_leaves_all_of_it_or_nothing(
     monkeypatch.setattr(kept_files, "link", dies)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
-            keep(tmp_path, FINAL, ARTIFACTS, checkpoint=checkpoint)
+            keep(tmp_path, FINAL, ARTIFACTS, outputs=outputs)
         assert not (tmp_path / KEPT / FINAL.folder).exists()
-    keep(tmp_path, FINAL, ARTIFACTS, checkpoint=checkpoint)
+    keep(tmp_path, FINAL, ARTIFACTS, outputs=outputs)
     assert names(tmp_path) == ["best.pt", "queries.csv"]
     assert [path.name for path in (tmp_path / KEPT).iterdir()] == [FINAL.folder]
 
@@ -72,26 +70,24 @@ HARMS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_file_that_is_not_as_it_was_written_is_lost(
-    checkpoint: Path, tmp_path: Path, harm: str
+    outputs: Path, tmp_path: Path, harm: str
 ) -> None:
-    keep(tmp_path, FINAL, ARTIFACTS, checkpoint=checkpoint)
+    keep(tmp_path, FINAL, ARTIFACTS, outputs=outputs)
     HARMS[harm](tmp_path / KEPT / FINAL.folder / "queries.csv")
     with pytest.raises(LostArtifact, match=r"queries.csv is not as it was sealed; put back a copy"):
         kept(tmp_path, FINAL, ARTIFACTS)
     assert [path.name for path in kept(tmp_path, FINAL, ["best.pt"])] == ["best.pt"]
 
 
-def test_nothing_is_kept_of_a_checkpoint_that_does_not_have_it(
-    checkpoint: Path, tmp_path: Path
-) -> None:
-    for missing in (None, write_checkpoint(checkpoint.with_name("checkpoint_000001"), 2)):
-        with pytest.raises(LostArtifact, match=r"no whole checkpoint of .*/final-1 has best\.pt"):
-            keep(tmp_path, FINAL, ARTIFACTS, checkpoint=missing)
+def test_nothing_is_kept_of_outputs_that_lack_it(outputs: Path, tmp_path: Path) -> None:
+    for missing in (None, leave_outputs(tmp_path / "other", 2)):
+        with pytest.raises(LostArtifact, match=r"/final-1 has not left a whole best\.pt"):
+            keep(tmp_path, FINAL, ARTIFACTS, outputs=missing)
     assert not (tmp_path / KEPT).exists()
 
 
-def test_what_was_kept_without_its_seal_is_lost(checkpoint: Path, tmp_path: Path) -> None:
-    keep(tmp_path, FINAL, ARTIFACTS, checkpoint=checkpoint)
+def test_what_was_kept_without_its_seal_is_lost(outputs: Path, tmp_path: Path) -> None:
+    keep(tmp_path, FINAL, ARTIFACTS, outputs=outputs)
     (tmp_path / KEPT / FINAL.folder / SEAL).unlink()
     with pytest.raises(LostArtifact, match="put back a copy"):
         kept(tmp_path, FINAL, ARTIFACTS)

@@ -99,6 +99,12 @@ def test_an_epoch_that_a_crash_cut_off_counts_as_read_once_for_each_driver() -> 
     assert [epoch for _, epoch, _ in _lines(state)] == ["1", "2", "2"]
 
 
+def test_no_epoch_is_read_after_patience_has_ended_a_trial() -> None:
+    state = StudyState([study_started(), trial_started(PEEKING)])
+    state.apply(epoch_done(PEEKING, 1, out_of_patience=True))
+    assert [epoch for _, epoch, _ in _lines(state)] == ["1"]
+
+
 def _lines(state: StudyState) -> list[tuple[str, str, str]]:
     return [(line.trial, line.epoch, line.rule) for line in state.test_readings()]
 
@@ -119,6 +125,7 @@ def test_the_last_value_of_every_metric_counts_and_an_audit_adds_its_own() -> No
         ({"epoch": 1}, "stopped early"),
         ({"epoch": 2, "diverged": True}, "diverged"),
         ({"epoch": 1, "out_of_memory": True}, "out of memory"),
+        ({"epoch": 1, "out_of_patience": True}, "out of patience"),
     ],
 )
 def test_the_last_epoch_says_how_a_trial_ended(changes: dict[str, object], outcome: str) -> None:

@@ -22,7 +22,7 @@ from analysis.record.ledger import LedgerReader
 from analysis.record.specs import OWN
 from analysis.record.state import StudyState
 from analysis.record.trial_id import TrialId
-from analysis.report.page import write_page
+from analysis.report.page import keep_page, write_page
 from analysis.report.report import MAPS
 from analysis.tables.catalogue import TABLES, Study, make_table
 from analysis.tracking import Tracker, TrackingError, keep_files, open_store
@@ -146,14 +146,10 @@ def uri(home: Path) -> str:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, home: Path, uri: str) -> Path:
-    written, _, missed = write_page(
-        read_study(home),
-        folder=tmp_path_factory.mktemp("page"),
-        config_yaml="name: made\n",
-        uri=uri,
-    )
-    assert not missed
-    return written
+    rows, folder = read_study(home), tmp_path_factory.mktemp("page")
+    written = write_page(rows, folder=folder, config_yaml="name: made\n")
+    assert not keep_page(uri, rows.name, written.files, folder)
+    return written.files[0]
 
 
 def artifacts(uri: str, study: str) -> set[str]:
@@ -333,15 +329,13 @@ def large(losses: int = 10, trials: int = 500, epochs: int = 100) -> StudyRows:
 
 @pytest.mark.slow
 def test_the_page_of_five_thousand_trials_stays_below_ten_megabytes_with_its_maps(tmp_path, kept):
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    Tracker(uri, "large", artifacts=tmp_path / "artifacts")
     embeddings, spec = kept
     rows = replace(
         large(),
         fetch=lambda run, name: embeddings if name == EMBEDDINGS else None,
         spec=lambda run: spec.as_dict(),
     )
-    page, _, _ = write_page(rows, folder=tmp_path, config_yaml="name: large\n", uri=uri)
+    page = write_page(rows, folder=tmp_path, config_yaml="name: large\n").files[0]
     assert "puts near and far" in page.read_text(encoding="utf-8")
     assert page.stat().st_size < 10e6
 
@@ -349,9 +343,7 @@ def test_the_page_of_five_thousand_trials_stays_below_ten_megabytes_with_its_map
 def test_the_page_counts_the_readings_of_the_record_and_not_of_its_file(tmp_path):
     home = write_study(tmp_path, [final("triplet", "default", "final", 1)])
     (home / "readings.csv").write_text("cell,trial,seed,epoch,rule\nc,final-1,1,2,refit\n")
-    page, _, _ = write_page(
-        read_study(home), folder=home, config_yaml="name: made\n", uri="sqlite:////proc/no.db"
-    )
+    page = write_page(read_study(home), folder=home, config_yaml="name: made\n").files[0]
     state = StudyState(LedgerReader(home).read())
     rules = [line.rule for line in state.test_readings()]
     assert set(rules) == {"best-on-test"}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from analysis.statistics import (
     Sample,
@@ -85,7 +86,30 @@ def test_no_variance_is_below_that_of_classes_or_the_share_of_its_own_replicates
         if df:
             v_s = float(own.by_replicate().var(ddof=1)) / (df + 1)
             assert float(gap.variance) >= df / (df + BORROWED) * v_s - 1e-12
-        assert gap.df >= 1
+        assert gap.replicates.df >= 1
+        assert gap.classes.df >= 1
+
+
+@given(made_losses)
+def test_an_interval_is_no_shorter_than_that_of_test_classes_or_of_replicates_alone(
+    made: dict[str, Sample],
+) -> None:
+    for gap in pairs(made).values():
+        for alone in (gap.classes, gap.replicates):
+            single = t.ppf(0.975, alone.df) * np.sqrt(alone.value)
+            assert gap.reach() >= single * (1 - 1e-9)
+
+
+@given(made_losses, st.floats(-0.5, 0.5))
+def test_a_chance_is_that_of_the_interval_which_ends_at_the_limit(
+    made: dict[str, Sample], limit: float
+) -> None:
+    for gap in pairs(made).values():
+        chance = gap.above(limit)
+        assert gap.turned().above(-limit) == pytest.approx(1 - chance, abs=1e-6)
+        low, high = gap.interval()
+        assert chance == pytest.approx(0.975, abs=1e-6) or (chance > 0.975) == (limit < low)
+        assert chance == pytest.approx(0.025, abs=1e-6) or (chance < 0.025) == (limit > high)
 
 
 @given(made_losses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from scipy.stats import studentized_range, t
 from analysis.statistics import (
     Estimate,
     Sample,
+    Variance,
     average,
     differences,
     estimates,
@@ -27,6 +29,17 @@ from analysis.statistics.quantiles import range_quantile
 from tests.support.samples import losses, sample
 
 Rows = list[list[float]]
+
+
+class Parts(NamedTuple):
+    """Hold all that an interval is made of."""
+
+    value: float
+    v_c: float
+    class_df: float
+    v_s: float
+    df: float
+    v_e: float
 
 
 def mean(values: list[float]) -> float:
@@ -58,8 +71,8 @@ def parts(rows: Rows, counts: list[float]) -> tuple[float, float, float, float, 
 
 def combine(
     found: tuple[float, ...], own: float, pool: float, *, rest: float, contrasts: int
-) -> Estimate:
-    """Return the estimate of one sample; own: degrees of freedom of its replicates."""
+) -> Parts:
+    """Return the parts of one sample's estimate; own: degrees of freedom of its replicates."""
     value, v_c, class_df, s2, v_e = found
     weight = min(BORROWED, rest)
     drawn = (weight * pool + own * s2) / (weight + own)
@@ -67,14 +80,34 @@ def combine(
     share = (weight / contrasts + own) / (weight + own)
     exact = 1 / (share**2 / own + ((1 - share) ** 2 / rest if rest else 0))
     df = min(weight + own, exact)
-    v = max(v_c + v_s - v_e, v_c, v_s)
-    total = max(v**2 / (v_c**2 / class_df + v_s**2 / df), min(class_df, df))
-    return Estimate(np.asarray(value), np.asarray(v), np.asarray(total))
+    return Parts(value, v_c, class_df, v_s, df, v_e)
 
 
-def same(found: Estimate, expected: Estimate) -> None:
-    for name in ("value", "variance", "df"):
-        assert float(getattr(found, name)) == pytest.approx(float(getattr(expected, name))), name
+def parts_of(found: Estimate) -> Parts:
+    classes, replicates = found.classes, found.replicates
+    every = (classes.value, classes.df, replicates.value, replicates.df, found.residual)
+    return Parts(float(found.value), *(float(each) for each in every))
+
+
+def same(found: Estimate, expected: Estimate | Parts) -> None:
+    whole = expected if isinstance(expected, Parts) else parts_of(expected)
+    assert parts_of(found) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("among", [2, 5])
+@pytest.mark.parametrize("residual", [0.0, 0.5, 2.0, 4.0])
+def test_an_interval_adds_each_variance_with_its_own_quantile(residual: float, among: int) -> None:
+    found = Estimate(
+        np.asarray(7.0),
+        Variance(np.asarray(3.0), 30.0),
+        Variance(np.asarray(1.0), 2.0),
+        np.asarray(residual),
+    )
+    often, seldom = (studentized_range.ppf(0.95, among, df) ** 2 / 2 for df in (30, 2))
+    squared = max(seldom * 1 + often * max(3 - residual, 0), often * 3)
+    low, high = found.interval(among=among)
+    assert (low, high) == pytest.approx((7 - sqrt(squared), 7 + sqrt(squared)), rel=1e-3)
+    assert float(found.variance) == pytest.approx(max(4 - residual, 3))
 
 
 @pytest.mark.parametrize("uneven", [False, True])
@@ -145,7 +178,7 @@ def test_one_replicate_leaves_the_variance_of_a_mean_over_classes() -> None:
     values = np.random.default_rng(1).random((1, 40))
     (found,) = estimates({"x": sample(values)}).values()
     assert float(found.variance) == pytest.approx(values.var(ddof=1) / 40)
-    assert float(found.df) == pytest.approx(39)
+    assert float(found.classes.df) == pytest.approx(39)
     low, high = found.interval()
     reach = t.ppf(0.975, 39) * sqrt(values.var(ddof=1) / 40)
     assert (low, high) == pytest.approx((values.mean() - reach, values.mean() + reach))
@@ -155,7 +188,7 @@ def test_equal_classes_leave_the_variance_of_a_mean_over_replicates() -> None:
     values = np.tile(np.array([[0.2], [0.5], [0.6]]), (1, 30))
     (found,) = estimates({"x": sample(values)}).values()
     assert float(found.variance) == pytest.approx(np.var([0.2, 0.5, 0.6], ddof=1) / 3)
-    assert float(found.df) == pytest.approx(2)
+    assert float(found.replicates.df) == pytest.approx(2)
 
 
 def test_a_shared_effect_of_replicates_cancels_in_a_pair_and_lends_no_freedom_to_a_number() -> None:
@@ -165,7 +198,7 @@ def test_a_shared_effect_of_replicates_cancels_in_a_pair_and_lends_no_freedom_to
     for pair, estimate in pairs(moved).items():
         same(estimate, pairs(made)[pair])
     for estimate in estimates(moved).values():
-        assert float(estimate.df) == pytest.approx(2, abs=0.3)
+        assert float(estimate.replicates.df) == pytest.approx(2, abs=0.3)
 
 
 def test_a_pair_uses_the_replicates_that_both_have() -> None:
@@ -213,8 +246,10 @@ def test_unrelated_estimates_add_their_variances_and_datasets_average_them() -> 
     assert float(apart.variance) == pytest.approx(float(one.variance + other.variance))
     assert float(averaged.value) == pytest.approx(float(one.value + other.value) / 2)
     assert float(averaged.variance) == pytest.approx(float(apart.variance) / 4)
-    assert float(averaged.df) == pytest.approx(float(apart.df))
-    assert min(one.df, other.df) <= apart.df <= one.df + other.df
+    for name in ("classes", "replicates"):
+        first, second, both = (float(getattr(e, name).df) for e in (one, other, apart))
+        assert float(getattr(averaged, name).df) == pytest.approx(both)
+        assert min(first, second) <= both <= first + second
 
 
 def test_what_was_scored_once_is_the_same_in_every_replicate() -> None:
@@ -233,6 +268,15 @@ def test_cells_of_one_dataset_are_averaged_by_replicate_and_class() -> None:
     assert found.means == pytest.approx((one.means[1:] + other.means[1:]) / 2)
 
 
+def one_of(found: Estimate, number: int) -> Estimate:
+    """Return one study's estimate of several."""
+    classes, replicates = (
+        Variance(part.value[number], np.broadcast_to(part.df, part.value.shape)[number])
+        for part in (found.classes, found.replicates)
+    )
+    return Estimate(found.value[number], classes, replicates, found.residual[number])
+
+
 def test_several_studies_at_once_are_each_its_own() -> None:
     studies = [losses(seed) for seed in (10, 11)]
     both = {
@@ -243,7 +287,7 @@ def test_several_studies_at_once_are_each_its_own() -> None:
         for key, found in estimate_all(both).items():
             for number, study in enumerate(studies):
                 own = estimate_all(study)[key]  # type: ignore[index]
-                same(Estimate(found.value[number], found.variance[number], found.df[number]), own)
+                same(one_of(found, number), own)
 
 
 @pytest.mark.parametrize("groups", [2, 3, 10])
@@ -253,11 +297,26 @@ def test_quantiles_are_those_of_the_studentized_range(groups: int, df: float) ->
     assert float(range_quantile(groups, np.asarray(df))) == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.parametrize("groups", [3, 40])
+@pytest.mark.parametrize("level", [0.5, 0.99])
+def test_quantiles_between_which_others_are_interpolated_are_exact(
+    groups: int, level: float
+) -> None:
+    df = np.array([1, 1.5, 30])
+    expected = studentized_range.ppf(level, groups, df)
+    np.testing.assert_allclose(range_quantile(groups, df, level), expected, rtol=1e-6)
+
+
 def test_the_chance_to_be_ahead_is_students() -> None:
-    found = Estimate(np.asarray(0.02), np.asarray(0.0001), np.asarray(5.0))
+    found = Estimate(
+        np.asarray(0.02),
+        Variance(np.zeros(()), 9.0),
+        Variance(np.asarray(0.0001), 5.0),
+        np.zeros(()),
+    )
     assert found.above() == pytest.approx(1 - t.sf(2, 5))
     assert found.turned().above() == pytest.approx(1 - found.above())
-    certain = replace(found, variance=np.zeros(()))
+    certain = replace(found, replicates=Variance(np.zeros(()), 5.0))
     assert (certain.above(), certain.turned().above(), certain.above(0.02)) == (1, 0, 0.5)
 
 
@@ -277,7 +336,7 @@ def test_a_pair_that_shares_one_replicate_does_not_take_classes_for_all_that_var
     whole = pairs(scattered(dict.fromkeys("abcd", (1, 2, 3))))
     for pair, found in some.items():
         assert found.variance > whole[pair].variance / 10, pair
-        assert found.df < 39, "not the classes' own"
+        assert found.reach() > t.ppf(0.975, 39) * sqrt(found.variance), "not the classes' own"
 
 
 def test_where_no_two_losses_share_two_replicates_no_difference_is_shown() -> None:

@@ -7,11 +7,13 @@ import pandas as pd
 
 from analysis.ranking.decomposition import plain
 from analysis.ranking.measurement import Measurement
-from analysis.ranking.ranking import Ranking, RankingRow
+from analysis.ranking.notes import ONE_SEARCH
+from analysis.ranking.ranking import Ranking, RankingRow, rankings
 from analysis.report.report import ranking_markdown
 from analysis.tables.beside import beside_table
-from analysis.tables.ranking import ranking_table
+from analysis.tables.ranking import compact_ranking, ranking_table
 from analysis.tables.writers import as_csv
+from tests.support.synthetic_study import everything, replicated, rows_of
 
 
 def side(value: float, rule: str) -> dict[str, Measurement]:
@@ -83,3 +85,14 @@ def test_a_frame_survives_its_own_csv():
     )
     assert again["validation_recall_at_1"].tolist() == [0.4, 0.3]
     assert again["rank"].tolist() == [1, 2]
+
+
+def test_the_compact_ranking_says_what_its_intervals_lack_if_there_was_one_search():
+    one, several = (
+        compact_ranking(rankings(rows_of(made))[0], more="").notes
+        for made in (everything(), replicated(reproductions=2))
+    )
+    assert ONE_SEARCH in one
+    assert "[low, high]: 95% interval, over test classes and 2 seeds." in one
+    assert ONE_SEARCH not in several
+    assert "[low, high]: 95% interval, over test classes and 3 replicates." in several

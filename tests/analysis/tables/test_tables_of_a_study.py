@@ -12,9 +12,11 @@ import pytest
 
 from analysis import read_study
 from analysis.figures.from_scores import OF_SCORES
+from analysis.published import published_table
+from analysis.published.files import read_published
 from analysis.ranking.measurement import Measurement
 from analysis.ranking.notes import ONE_SEARCH
-from analysis.record.frames import StudyRows
+from analysis.record.frames import StudyRows, of_dataset
 from analysis.tables.catalogue import COMPARE, OWN_BRACKETS, Study, make_table
 from analysis.tables.effects import effects
 from analysis.tables.improvement import improvement
@@ -23,13 +25,16 @@ from analysis.tables.retrieval import doubted
 from analysis.tables.scores import frame
 from analysis.tables.table import Table
 from analysis.tables.tournament import tournament
+from analysis.tables.with_published import with_published
 from tests.support.synthetic_study import (
+    CLASSES,
     FOLDS,
     HERE,
     HONEST,
     LAST,
     MEASURED,
     PEEKS,
+    PER_CLASS,
     RATIO,
     SyntheticTrial,
     everything,
@@ -290,6 +295,35 @@ def test_concatenated_stands_beside_separated_under_folds_only(study: Study) -> 
     assert value(row["separated_recall_at_1"]) == pytest.approx(share(1, 2))
 
 
+def test_a_tournament_of_one_dataset_ranks_in_its_cells_alone() -> None:
+    here = [final(loss, RATIO, "final", 1) for loss in ("triplet", "contrastive")]
+    there = [replace(each, axes=("drawings", "tiny", 16)) for each in here]
+    rows = rows_of([*here, *there])
+    for whole, cells in ((rows, 2), (of_dataset(rows, "drawings"), 1)):
+        table = make_table("tournament", Study(whole))
+        assert {value(row["total"]) for row in table.rows} <= {cells * rank for rank in (1, 1.5, 2)}
+    with pytest.raises(ValueError, match="Unknown dataset of this study 'cub200'"):
+        of_dataset(rows, "cub200")
+
+
+def test_the_pretrained_row_of_the_reality_check_has_both_widths_and_the_papers_numbers() -> None:
+    axes = ("cub200", "bn_inception", 128)
+    narrow, wide = ({("0", "untrained"): [hits] * CLASSES} for hits in (2, 3))
+    made = [
+        replace(final("triplet", FOLDS, "final", 1), axes=axes),
+        SyntheticTrial("pca", "none", "final", 1, narrow, axes=axes),
+        SyntheticTrial("pca", "none", "final", 1, wide, axes=(*axes[:2], 2 * axes[2])),
+    ]
+    table = make_table("concatenated", Study(rows_of(made)))
+    theirs = published_table("reality_check", "concatenated")
+    row = one(with_published(table, theirs, "reality_check"), loss="PCA of bn_inception")
+    assert value(row["separated_recall_at_1"]) == pytest.approx(2 / PER_CLASS)
+    assert value(row["concatenated_recall_at_1"]) == pytest.approx(3 / PER_CLASS)
+    assert value(row["separated_recall_at_1_published"]) == pytest.approx(0.5054)
+    assert value(row["concatenated_recall_at_1_published"]) == pytest.approx(0.5105)
+    assert row["embedding_size"] == 128
+
+
 def test_the_triplet_report_has_the_train_loss_of_the_epoch_that_its_row_is_about() -> None:
     made = [
         final("triplet", protocol, "final", seed)
@@ -368,6 +402,27 @@ def test_improvement_is_over_the_variant_that_is_there_and_says_which() -> None:
     )
 
 
+def test_effects_compare_embedding_with_classification_losses_by_their_means_in_each_cell() -> None:
+    """Thesis section 4.2.4.1, from its own numbers: the means of six and of four losses."""
+    rows = rows_with(published_table("thesis", "effects"), axis="kind of loss")
+    assert [(row["level"], row["cells"]) for row in rows] == [
+        ("classification", rows[0]["cells"]),
+        ("embedding", rows[0]["cells"]),
+    ]
+    printed = read_published("thesis_recall")
+    ours = printed[(printed["metric"] == "recall_at_1") & (printed["loss"] != "thesis_loss")]
+    ours = ours.drop_duplicates(["dataset", "backbone", "embedding_size", "loss"])
+    kinds = ours["loss"].isin(["arcface", "proxy_nca", "soft_triple", "proxy_anchor"])
+    cells = ["dataset", "backbone", "embedding_size"]
+    expected = {
+        level: part.groupby(cells)["value"].mean().mean() / 100
+        for level, part in (("classification", ours[kinds]), ("embedding", ours[~kinds]))
+    }
+    found = {str(row["level"]): value(row["mean"]) for row in rows}
+    assert found["embedding"] == pytest.approx(expected["embedding"], abs=1e-9)
+    assert found["classification"] == pytest.approx(expected["classification"], abs=0.002)
+
+
 def test_effects_compare_only_what_all_levels_have() -> None:
     place = {
         "dataset": "d",
@@ -403,6 +458,25 @@ def test_effects_compare_only_what_all_levels_have() -> None:
         (0.15 - 12.706 * 0.05, 0.15 + 12.706 * 0.05), abs=1e-4
     )
     assert first["difference"].low is None
+
+
+def test_effects_compare_shares_of_the_labels_by_the_losses_that_have_all_of_them() -> None:
+    place = {
+        "dataset": "d",
+        "backbone": "n",
+        "embedding_size": 1,
+        "protocol": RATIO,
+        "setup": "validation",
+        "what": "",
+        "metric": "recall_at_1",
+    }
+    scores = {"a@labels_0.1": 0.2, "a": 0.5, "b@labels_0.1": 0.3, "b": 0.7, "c": 0.9}
+    table = effects(
+        frame({**place, "loss": loss, "measurement": Measurement(x)} for loss, x in scores.items())
+    )
+    few, all_of_them = rows_with(table, axis="share of the labels")
+    assert (few["level"], few["cells"], value(few["mean"])) == ("0.1", 2, pytest.approx(0.25))
+    assert value(all_of_them["difference"]) == pytest.approx((0.3 + 0.4) / 2)
 
 
 def test_convergence_is_read_off_the_curve() -> None:

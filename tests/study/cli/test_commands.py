@@ -12,14 +12,18 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+import torch
 import yaml
 from typer.testing import CliRunner
 
 from search_spaces import LOSSES
 from study.__main__ import app
-from study.cli import doctor
+from study.cli import doctor, run
 from study.cli.listing import KINDS
+from study.config.study_config import StudyConfig, make
+from study.driver.folder import CONFIG, config_yaml
 from study.presets import PRESETS
+from study.presets.laptop import quickstart
 from tests.support.studies import own_data
 
 HEAVY = ("torch", "ray", "mlflow")
@@ -83,6 +87,41 @@ def test_a_place_that_is_not_writable_ends_with_exit_4(tmp_path: Path) -> None:
     )
     assert result.exit_code == 4
     assert "must be writable" in result.stderr
+
+
+def test_plan_refuses_a_weight_file_that_run_would_refuse(tmp_path: Path) -> None:
+    file = tmp_path / "other.pth"
+    torch.save({"conv1.weight": torch.zeros(1)}, file)
+    options = ["--set", f"weights={file}", "--set", f"studies={tmp_path}/studies"]
+    for verb in ("plan", "run"):
+        result = CliRunner().invoke(app, [verb, "quickstart", *options])
+        assert result.exit_code == 2, verb
+        assert "must hold the weights of this backbone" in result.stderr, verb
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["mine"], ["quickstart", "--name", "mine"], ["quickstart", "--set", "name=mine"]],
+    ids=" ".join,
+)
+def test_a_study_is_resumed_by_its_name_however_it_is_said(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "studies" / "mine"
+    home.mkdir(parents=True)
+    values = quickstart() | {"name": "mine", "epochs": 3, "lr_step": None}
+    (home / CONFIG).write_text(config_yaml(make(values)))
+    found: list[StudyConfig] = []
+
+    def prepare(config: StudyConfig, **options: object) -> None:
+        found.append(config)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(run, "prepare", prepare)
+    place = ["--resume", "--set", f"studies={tmp_path / 'studies'}"]
+    assert "enough" in CliRunner().invoke(app, ["run", *words, *place]).stderr
+    (config,) = found
+    assert (config.name, config.epochs) == ("mine", 3), "the config of the study itself"
 
 
 def test_an_unreachable_tracking_server_ends_with_exit_4(tmp_path: Path) -> None:

@@ -42,11 +42,11 @@ def write(config: StudyConfig) -> Learner:
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
     saved = {"state": learner.state(), "artifacts": learner.artifacts()}
-    artifacts.write_checkpoint(checkpoint, saved)
+    artifacts.write_outputs(checkpoint, saved)
     trial, record = TrialId(cell, "final", 0), Record(folder)
     record.note(identity(plan, total=1))
     TuneCallback(plan, record).assigned(TrialAssignment(trial, spec))
-    keep(folder, trial, ARTIFACTS, checkpoint=checkpoint)
+    keep(folder, trial, ARTIFACTS, outputs=checkpoint)
     record.note(trial_ended(trial, epoch=1))
     record.close()
     return learner

@@ -109,6 +109,7 @@ def test_a_papers_figure_is_written_below_the_folder_where_one_is(
             "Unknown paper with figures 'triplet_report'",
         ),
         (["--figure", "curves", "--table", "search"], "leave one out"),
+        (["--table", "search", "--loss", "triplet"], "--loss is for maps of a study"),
     ],
 )
 def test_a_figure_that_there_is_not_is_one_sentence(words: list[str], said: str) -> None:

@@ -95,6 +95,17 @@ def test_nodes_end_what_they_ran_before_and_stage_before_they_take_work(name: st
         assert "ray start" in commands[-1]
 
 
+def test_cluster_yaml_has_nothing_to_fill_in() -> None:
+    text = (ROOT / "cluster.yaml").read_text()
+    assert "FILL" not in text
+    images = {
+        kind["node_config"]["ImageId"]
+        for kind in read("cluster.yaml")["available_node_types"].values()
+    }
+    (image,) = images
+    assert re.fullmatch(r"resolve:ssm:/aws/service/[a-z0-9_./-]+/latest/ami-id", image)
+
+
 def test_the_head_on_aws_only_drives_and_workers_are_on_spot() -> None:
     about = read("cluster.yaml")
     kinds = about["available_node_types"]
@@ -155,6 +166,30 @@ def test_the_folder_of_the_head_is_shared_with_those_who_are_named_and_nobody_el
     ).read_text() == f"{node}/shared 10.0.0.2{rights} 172.31.0.0/16{rights}\n"
     (line,) = [line for line in read("cluster.yaml")["head_setup_commands"] if " share " in line]
     assert line.endswith(" share 172.31.0.0/16")
+
+
+def test_workers_start_from_the_heads_own_image(node: Path) -> None:
+    path = f"{node}/bin:{os.environ['PATH']}"
+    (node / "bin").mkdir()
+    fake = node / "bin" / "curl"
+    fake.write_text(
+        '#!/bin/sh\ncase "$*" in *api/token) echo t;; *": t "*ami-id) echo ami-123;; esac\n'
+    )
+    fake.chmod(0o755)
+    config = json.dumps(read("cluster.yaml")["available_node_types"])
+    (node / "ray_bootstrap_config.yaml").write_text(config)
+    for _ in range(2):  # ray up may come again
+        assert step(node, "image", PATH=path).returncode == 0
+    kinds = json.loads((node / "ray_bootstrap_config.yaml").read_text())
+    assert {kind["node_config"]["ImageId"] for kind in kinds.values()} == {"ami-123"}
+    assert kinds["gpu"]["node_config"]["InstanceType"] == "g5.2xlarge"
+    fake.write_text("#!/bin/sh\n")
+    done = step(node, "image", PATH=path)
+    assert done.returncode == 1
+    assert "write it as ImageId in cluster.yaml" in done.stderr
+    assert read("cluster.yaml")["head_setup_commands"][0].startswith(
+        "bash ~/fairtrial/cluster.sh image"
+    )
 
 
 @pytest.fixture

@@ -13,16 +13,18 @@ from ray.util.placement_group import placement_group, placement_group_table, rem
 
 from study.cluster import slot_pool as module
 from study.cluster.slot_pool import (
+    MAX_CPUS,
     MAX_REQUESTS,
     SlotPool,
     autoscales,
     count_slots,
+    cpus_per_worker,
     open_slot_pool,
 )
 from study.errors import PreflightError
 from tests.conftest import MakeConfig
 from tests.support.waiting import await_that
-from trainables.contract import WorkerResources
+from trainables.workers.placement import WorkerResources, placement
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,8 @@ from trainables.contract import WorkerResources
         ([{"CPU": 4.0}], WorkerResources(), 4),
         ([{"CPU": 4.0}, {"CPU": 3.0}], WorkerResources(workers=2), 3),
         ([{"CPU": 1.0}, {"CPU": 1.0}], WorkerResources(workers=2), 1),  # one slot on two nodes
+        ([{"CPU": 3.0}, {"CPU": 3.0}], WorkerResources(workers=2), 2),  # each stays on its node
+        ([{"CPU": 8.0}], WorkerResources(cpus=3), 2),
         ([{"CPU": 1.0}], WorkerResources(workers=2), 0),
         ([{"CPU": 8.0}], WorkerResources(gpus=1.0), 0),
         ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}], WorkerResources(gpus=1.0), 2),
@@ -46,6 +50,11 @@ from trainables.contract import WorkerResources
             WorkerResources(workers=2, gpus=1.0),
             1,
         ),  # halves do not add up
+        (
+            [{"CPU": 8.0, "GPU": 4.0, "accelerator_type:T4": 1.0}, {"CPU": 8.0, "GPU": 4.0}],
+            WorkerResources(gpus=1.0, gpu_type="T4"),
+            4,
+        ),  # on nodes of this type only
         ([], WorkerResources(), 0),
     ],
 )
@@ -53,6 +62,31 @@ def test_slots_are_counted_node_by_node(
     nodes: list[dict[str, float]], resources: WorkerResources, slots: int
 ) -> None:
     assert count_slots(nodes, resources) == slots
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "cpus"),
+    [
+        ([{"CPU": 8.0}], 0.0, 1),
+        ([{"CPU": 8.0, "GPU": 1.0}], 0.0, 1),
+        ([{"CPU": 8.0, "GPU": 2.0}], 1.0, 4),
+        ([{"CPU": 8.0, "GPU": 2.0}], 0.5, 2),
+        ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 96.0, "GPU": 8.0}, {"CPU": 2.0}], 1.0, 4),
+        ([{"CPU": 1.0, "GPU": 4.0}], 1.0, 1),
+        ([{"CPU": 255.0, "GPU": 1.0}], 1.0, MAX_CPUS),
+        ([], 1.0, 1),  # before the first GPU node is up
+    ],
+)
+def test_a_worker_gets_the_cpus_that_belong_to_its_gpus(
+    nodes: list[dict[str, float]], gpus: float, cpus: int
+) -> None:
+    assert cpus_per_worker(nodes, gpus) == cpus
+
+
+def test_workers_stay_on_one_node_where_one_is_large_enough() -> None:
+    two = WorkerResources(workers=2, gpus=1.0)
+    assert placement([{"CPU": 8.0}, {"CPU": 8.0, "GPU": 2.0}], two) == "STRICT_PACK"
+    assert placement([{"CPU": 8.0, "GPU": 1.0}] * 2, two) == placement([], two) == "PACK"
 
 
 def test_a_slot_asks_for_its_worker_and_a_group_beside_it() -> None:
@@ -165,6 +199,20 @@ class TestOnACluster:
             match=r"A trial needs 1 CPU and 0\.5 GPU, but the Ray cluster has 2 CPU on 1 node",
         ):
             open_slot_pool(config(gpus_per_worker=0.5), quiet)
+
+    def test_an_accelerator_type_that_the_cluster_lacks_is_refused_with_those_that_it_has(
+        self, config: MakeConfig, monkeypatch: Any
+    ) -> None:
+        with pytest.raises(PreflightError) as error:
+            open_slot_pool(config(gpu_type="A100"), quiet)
+        assert str(error.value) == (
+            "gpu_type must be an accelerator type of the cluster, but it has no A100 (and no "
+            "other); leave gpu_type out."
+        )
+        nodes = [{"CPU": 8.0, "GPU": 1.0, "accelerator_type:T4": 1.0}]
+        monkeypatch.setattr(module, "alive_nodes", lambda: nodes)
+        with pytest.raises(PreflightError, match=r"it has no A100 \(T4\); choose one of T4\."):
+            open_slot_pool(config(gpu_type="A100"), quiet)
 
     @pytest.mark.parametrize("grows", [False, True])
     def test_a_study_whose_nodes_are_lost_says_once_what_it_waits_for(

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from search_spaces import find_card
+from study.config.keys.overrides import CELL_AXES, OVERRIDABLE, SHARED
 from study.config.notices import notices
-from study.config.overrides import CELL_AXES, OVERRIDABLE, SHARED
 from study.config.plan import expand
 from study.config.sources import resolve
 from study.config.study_config import make

@@ -8,6 +8,7 @@ import pytest
 
 from study.config.protocols import (
     PROTOCOLS,
+    ClosedSet,
     Default,
     FixedValidation,
     KFold,
@@ -24,6 +25,7 @@ EXAMPLES: dict[str, StudyProtocol] = {
     "default": Default(),
     "fixed_validation": FixedValidation(val_fraction=0.1, split_seed=3),
     "k_fold": KFold(folds=4, fold_order="shuffled", split_seed=3),
+    "closed_set": ClosedSet(train_share=0.5),
 }
 KEYS = {"val_fraction": 0.1, "split_seed": 0, "folds": 4, "fold_order": "shuffled"}
 
@@ -62,6 +64,15 @@ def test_a_protocol_says_it_peeks_exactly_when_it_selects_on_test_classes(name: 
     protocol = EXAMPLES[name]
     touches = any(set(split.select) & set(TEST) for split in protocol.splits(TRAIN, TEST))
     assert touches == (protocol.rule == "best-on-test")
+
+
+def test_only_the_closed_set_may_hold_nothing_out() -> None:
+    nothing = (Split(TRAIN, (), TEST),)
+    check_splits(nothing, TRAIN, TEST, rule=ClosedSet.rule)
+    for name, protocol in EXAMPLES.items():
+        if name != "closed_set":
+            with pytest.raises(LawError, match="two classes on every side"):
+                check_splits(nothing, TRAIN, TEST, rule=protocol.rule)
 
 
 def test_fixed_validation_covers_the_train_classes_and_nothing_else() -> None:

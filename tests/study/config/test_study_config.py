@@ -52,7 +52,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"losses": ["margin"], "memory": 100},
-        "memory=100 is for losses over tuples without a miner, not margin",
+        "memory=100 is for losses over tuples without a miner and for the thesis's own, not margin",
     ),
     ({"losses": ["contrastive"], "memory": 10}, "must hold at least one batch; use 50 or more"),
     ({"crop_scale": [0.5, 0.1]}, "from a smaller to a larger"),
@@ -113,6 +113,15 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "images_per_class=25 or less.",
     ),
     ({"warm_up": 8}, "warm_up=8 must be below epochs=8; use 7 or less."),
+    (
+        {"backbone": "resnet18", "chunk": 16},
+        "chunk=16 would change what batch norm in resnet18 sees; set freeze_bn=true, or leave "
+        "chunk out.",
+    ),
+    (
+        {"backbone": "small", "weights": "pretrained", "train": "head", "compile": True},
+        "compile=true is for a backbone that learns, but train=head; leave it out.",
+    ),
     ({"losses": ["triplet", "triplet"]}, "Each name must appear once"),
     ({"losses": []}, "losses"),
     ({"epochs": "many"}, "epochs='many'"),
@@ -288,15 +297,23 @@ def test_only_validation_cells_are_searched() -> None:
 
 def test_no_final_trial_has_the_seed_of_the_search() -> None:
     plan = expand(make(from_scratch() | {"seed": 5, "searches": 2, "reproductions": 3}))
-    assert [plan.search_seed(each) for each in plan.replicates] == [5, 10_005]
-    assert plan.all_final_seeds() == [6, 7, 8, 10_006, 10_007, 10_008]
-    assert [plan.replicate_of(seed) for seed in (5, 8, 10_005, 10_008)] == [1, 1, 2, 2]
+    first, second = (plan.search_seed(each) for each in plan.replicates)
+    assert first == 5
+    finals = [6, 7, 8, second + 1, second + 2, second + 3]
+    assert plan.all_final_seeds() == finals
+    assert [plan.replicate_of(seed) for seed in finals] == [1, 1, 1, 2, 2, 2]
+    assert [plan.replicate_of(seed) for seed in (first, second)] == [1, 2]
+    names = [plan.trial_id(plan.cells[0], "final", seed).name for seed in finals]
+    again = [f"final-{number}-replicate2" for number in (6, 7, 8)]
+    assert names == ["final-6", "final-7", "final-8", *again]
 
 
 def test_seeds_that_would_meet_those_of_another_replicate_are_refused() -> None:
     with pytest.raises(ValueError, match=r"reproductions=10000 must be below 10000"):
         make(from_scratch() | {"reproductions": 10_000})
-    with pytest.raises(ValueError, match=r"seed=2147480000 leaves no seeds for 3 searches"):
+    with pytest.raises(
+        ValueError, match=r"seed=2147480000 leaves no seeds for the first replicate"
+    ):
         make(from_scratch() | {"seed": 2_147_480_000})
 
 
@@ -312,12 +329,13 @@ def test_rungs_lie_below_the_last_epoch() -> None:
 
 
 def test_baselines_are_untrained_and_read_the_test_classes_once_each() -> None:
-    specs = list(expand(make(from_scratch())).baseline_specs())
+    plan = expand(make(from_scratch()))
+    specs, (first, *others) = list(plan.baseline_specs()), plan.all_final_seeds()
+    assert (first, len(others)) == (1, 2)
     assert [(spec.cell.backbone, spec.seed) for spec in specs] == [
-        ("pixels", 1),
-        ("tiny", 1),
-        ("tiny", 10_001),
-        ("tiny", 20_001),
+        ("pixels", first),
+        ("tiny", first),
+        *(("tiny", seed) for seed in others),
     ]
     assert all(
         spec.cell.loss == UNTRAINED and spec.training.epochs == 0 and not spec.peeks
@@ -359,6 +377,21 @@ def test_the_pca_baseline_is_fitted_on_the_train_classes_once_per_network() -> N
             Split(tuple(range(100)), tuple(range(100, 200)), tuple(range(100, 200))),
         )
         assert (spec.training.epochs, spec.rule, spec.phase) == (0, "untrained", "final")
+
+
+def test_a_rate_that_the_search_varies_cannot_be_tied_to_the_networks() -> None:
+    tied = from_scratch() | {"weights_rate": 100}
+    with pytest.raises(ValueError, match="weights_rate=100 sets the rate of proxy_anchor's own"):
+        make(tied)
+    assert make(tied | {"strategy": "fixed"}).weights_rate == 100
+    assert make(tied | {"losses": "triplet"}).weights_rate == 100
+
+
+def test_a_study_with_folds_has_a_pca_as_wide_as_all_fold_models_together() -> None:
+    changes = {"baselines": "pca", "embedding_size": [16, 64], "searches": 1}
+    study = make(from_scratch() | changes | {"protocols": "k_fold:4", "folds": 3})
+    sizes = [cell.embedding_size for cell, _ in expand(study).baseline_cells()]
+    assert sizes == [16, 64, 256]  # 4 x 16 is there already
 
 
 @pytest.mark.parametrize(

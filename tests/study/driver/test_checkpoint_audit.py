@@ -35,7 +35,7 @@ from study.search.cell_search import TrialAssignment
 from tests.conftest import MakeConfig
 from tests.support.events import epoch_done, trial_ended
 from trainables.contract import FinalRow, Outputs
-from trainables.outputs.artifacts import write_checkpoint
+from trainables.outputs.artifacts import OUTPUTS, write_outputs
 from trainables.training.learner import Learner
 from trainables.workers.worker import Worker
 
@@ -60,9 +60,8 @@ def finished(config: StudyConfig) -> Path:
             row = worker.step()
             about = {"score": row["score"], "metrics": row["metrics"]}
             record.note(epoch_done(trial, row["epoch"], **about))
-        path = folder / RAY / "1" / trial.folder / "checkpoint_000000"
-        path.mkdir(parents=True)
-        write_checkpoint(path, worker.save())
+        path = folder / RAY / "1" / trial.folder / OUTPUTS
+        write_outputs(path, worker.outputs())
         keep_outputs(folder, trial, config)
         outcome = "finished" if epochs == 3 else "stopped early"
         record.note(trial_ended(trial, outcome=outcome, epoch=epochs, **about))

@@ -26,7 +26,6 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import study.driver.study_run
-import study.driver.tune_callback
 from analysis.tables.ranking import ranking_table
 from benchmarks.outage import Server
 from study import run_study
@@ -44,7 +43,7 @@ from tests.support.killable_driver import Driver, Plan, rows, small, spoil, stat
 from tests.support.record import story
 from tests.support.trees import folders, jpeg
 from tests.support.waiting import await_that
-from trainables.outputs.artifacts import STATE
+from trainables.outputs.checkpoints import FOLD
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 slow, long = pytest.mark.slow, pytest.mark.long
@@ -73,20 +72,13 @@ def same_home(one_home: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     Driver.end_all()
 
 
-def here(
-    config: StudyConfig,
-    plan: Plan | None = None,
-    *,
-    resume: bool = False,
-    checkpoint_seconds: float = 0.0,
-) -> StudyResult:
-    """Run it in this process, with the faults of the plan; trials save after every epoch."""
+def here(config: StudyConfig, plan: Plan | None = None, *, resume: bool = False) -> StudyResult:
+    """Run it in this process, with the faults of the plan."""
     marks = Path(config.studies) / f"marks-{config.name}"
     marks.mkdir(exist_ok=True)
     cloudpickle.register_pickle_by_value(sys.modules["tests.support.faulty_driver"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study.driver.study_run, "Slot", planned_slot(plan or [], str(marks)))
-        patch.setattr(study.driver.tune_callback, "CHECKPOINT_SECONDS", checkpoint_seconds)
         return run_study(
             config, resume=resume, view=LiveView(expand(config), Console(file=io.StringIO()))
         )
@@ -162,16 +154,15 @@ def test_a_trial_goes_on_after_its_process_died_at_a_step_and_at_a_save_and_stor
 
 
 def test_trials_that_were_never_saved_start_over_and_come_to_the_same(
-    undisturbed: Undisturbed, folder: Path, monkeypatch: pytest.MonkeyPatch
+    undisturbed: Undisturbed, folder: Path
 ) -> None:
     """A slot dies, then the driver, then a slot that is about to read the test classes."""
-    config = small(folder, "unsaved")
-    monkeypatch.setenv("CHECKPOINT_SECONDS", "3600")
+    config = small(folder, "unsaved", checkpoint_seconds=3600)
     plan = [{"trial": "search", "epoch": 2, "do": "sigkill"}]
     assert Driver(config, plan).until(rows(5)).end(signal.SIGKILL) == -signal.SIGKILL
-    assert not list((folder / "unsaved").glob("ray/*/*/checkpoint_*"))
+    assert not list((folder / "unsaved").glob("ray/*/*/saved_*"))
     last = [{"trial": "final", "epoch": 4, "do": "sigkill"}]
-    assert not here(config, last, resume=True, checkpoint_seconds=3600).interrupted
+    assert not here(config, last, resume=True).interrupted
     assert happened(config) == 1
     check(folder / "unsaved")
     assert same(folder / "unsaved", undisturbed)
@@ -207,7 +198,7 @@ def test_a_trial_whose_checkpoint_is_broken_starts_over(
     ]
     assert left
     for path in left:
-        (path / STATE).write_bytes(b"\0" * 100)
+        (path / FOLD.format(0)).write_bytes(b"\0" * 100)
     assert not here(config, resume=True).interrupted
     check(done.folder)
     assert same(done.folder, undisturbed)

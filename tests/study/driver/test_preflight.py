@@ -39,6 +39,16 @@ def test_a_good_place_is_left_untouched(config: MakeConfig, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_compiled_study_needs_a_compiler(
+    config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_place(config(compile=False))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    check_place(config(compile=False))
+    with pytest.raises(PreflightError, match=r"compile=true needs a C\+\+ compiler, but there is"):
+        check_place(config(compile=True))
+
+
 def test_a_silent_tracking_server_is_refused_without_its_password(config: MakeConfig) -> None:
     with pytest.raises(PreflightError, match=r"MLflow server http://127.0.0.1:9 did not answer"):
         check_place(config(tracking_uri="http://me:secret@127.0.0.1:9"))

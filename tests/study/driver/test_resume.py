@@ -48,9 +48,10 @@ from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from tests.conftest import MakeConfig
 from tests.support.events import study_resumed, trial_started
-from tests.support.record import WrittenStudy, check_record, story, write_checkpoint
+from tests.support.record import WrittenStudy, check_record, leave_outputs, story, write_checkpoint
 from tests.support.trees import folders
 from trainables.outputs.artifacts import STATE
+from trainables.outputs.checkpoints import newest_whole
 
 
 def score(assignment: TrialAssignment, epoch: int) -> float:
@@ -79,6 +80,11 @@ class Play:
             self.record.note(now)
         take_up(self.record, self.searcher)
         self.callback = TuneCallback(plan, self.record)
+
+    def start(self, trial: TrialId) -> Path | None:
+        """Return the checkpoint from which a slot continues a trial."""
+        saving = self.callback.saving(trial)
+        return newest_whole(map(Path, saving.start), epoch=saving.epoch)
 
     def to_the_end(self, *, slots: int = 1) -> None:
         running: list[tuple[str, TrialAssignment]] = []
@@ -237,7 +243,7 @@ def test_a_trial_that_early_stopping_had_ended_when_the_driver_died_is_not_train
     assert msgspec.structs.replace(again, at=ended.at) == ended
 
 
-def test_a_trial_that_the_next_driver_ends_leaves_what_its_checkpoint_has(
+def test_a_trial_that_the_next_driver_ends_leaves_what_its_slot_wrote(
     config: MakeConfig, tmp_path: Path
 ) -> None:
     wanted = study(config, keep_checkpoints=True)
@@ -248,7 +254,7 @@ def test_a_trial_that_the_next_driver_ends_leaves_what_its_checkpoint_has(
     ended = past[early]
     assert isinstance(ended, TrialEnded)
     home = tmp_path / "s" / RAY / "1" / folder_of(ended.trial)
-    write_checkpoint(home / f"checkpoint_{ended.epoch:06}", ended.epoch)
+    leave_outputs(home, ended.epoch)
     Play(wanted, tmp_path / "s")
     assert kept_file(tmp_path / "s", ended.trial, STATE)
 
@@ -265,10 +271,10 @@ def test_a_trial_that_must_leave_files_and_was_not_saved_at_its_end_runs_again(
     assert isinstance(ended, TrialEnded)
     trial = TrialId.parse(ended.trial)
     home = tmp_path / "s" / RAY / "1" / trial.folder
-    older = write_checkpoint(home / "checkpoint_000001", ended.epoch - 1)
-    searcher = Play(wanted, tmp_path / "s").searcher
-    assert trial in searcher.running
-    assert searcher.checkpoints[trial] == str(older)
+    older = write_checkpoint(home, 1, ended.epoch - 1)
+    driver = Play(wanted, tmp_path / "s")
+    assert trial in driver.searcher.running
+    assert driver.start(trial) == older
     assert len(past_of(tmp_path / "s")) <= early + 1  # and only a driver's first line
 
 
@@ -281,10 +287,10 @@ def test_a_trial_goes_on_from_its_newest_checkpoint_that_the_record_reaches(
     trial = next(iter(StudyState(past_of(tmp_path / "s")).trials.values())).id
     home = tmp_path / "s" / RAY / "1" / trial.folder
     for epochs in (1, 2, 3):
-        write_checkpoint(home / f"checkpoint_{epochs:06}", epochs)
-    searcher = Play(wanted, tmp_path / "s").searcher
-    assert [each.trial for each in searcher.interrupted] == [trial]
-    assert searcher.checkpoints == {trial: str(home / "checkpoint_000002")}
+        write_checkpoint(home, epochs, epochs)
+    driver = Play(wanted, tmp_path / "s")
+    assert [each.trial for each in driver.searcher.interrupted] == [trial]
+    assert driver.start(trial) == home / "saved_000002"
 
 
 @pytest.mark.parametrize(

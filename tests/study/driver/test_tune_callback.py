@@ -26,12 +26,13 @@ from study.driver.checkpoints import RAY, checkpoints
 from study.driver.folder import READINGS, write_readings
 from study.driver.live_view import LiveView
 from study.driver.study_run import RETRIES
-from study.driver.tune_callback import CHECKPOINTS, Obstacle, TuneCallback
+from study.driver.tune_callback import Obstacle, TuneCallback
 from study.search.cell_search import TrialAssignment
 from tests.conftest import MakeConfig
 from tests.support.events import study_resumed, study_started
-from tests.support.record import write_checkpoint
+from tests.support.record import leave_outputs, write_checkpoint
 from trainables.contract import ARTIFACTS, TrialSpec
+from trainables.outputs.checkpoints import newest_whole
 
 HONEST, PEEKS = "selected-on-validation", "best-on-test"
 
@@ -160,7 +161,7 @@ def test_every_line_is_on_the_disk_before_its_effect(
 
 def test_on_a_disk_that_takes_no_line_nothing_takes_effect(driver: Driver) -> None:
     trial = driver.start("search", 0)
-    last = write_checkpoint(checkpoint_path(driver, trial), 2)
+    last = write_checkpoint(home(driver, trial), 1, 2)
     driver.result(trial, 1)
     driver.record.ledger.failure = OSError(28, "No space left on device")
     driver.result(trial, 2)
@@ -240,6 +241,7 @@ def test_a_trial_that_failed_before_it_started_still_ends(driver: Driver) -> Non
         ({"epoch": 1}, "stopped early"),
         ({"epoch": 1, "diverged": True}, "diverged"),
         ({"epoch": 1, "out_of_memory": True}, "out of memory"),
+        ({"epoch": 1, "out_of_patience": True}, "out of patience"),
     ],
 )
 def test_the_outcome_is_on_record(driver: Driver, last: dict[str, Any], outcome: str) -> None:
@@ -249,6 +251,17 @@ def test_the_outcome_is_on_record(driver: Driver, last: dict[str, Any], outcome:
     ended = driver.events()[-1]
     assert isinstance(ended, TrialEnded)
     assert ended.outcome == outcome
+
+
+def test_all_devices_that_a_trial_ran_on_are_on_record(driver: Driver) -> None:
+    """A trial that lacked memory says on which GPU, and one that moved names both."""
+    trial = driver.start("search", 0)
+    driver.result(trial, 1, devices=["Tesla T4"])
+    driver.result(trial, 2, devices=["NVIDIA A100"], out_of_memory=True)
+    driver.complete(trial)
+    ended = driver.events()[-1]
+    assert isinstance(ended, TrialEnded)
+    assert (ended.outcome, ended.devices) == ("out of memory", ["NVIDIA A100", "Tesla T4"])
 
 
 def test_every_reading_of_test_classes_is_on_record(driver: Driver) -> None:
@@ -344,16 +357,15 @@ def test_the_readings_are_written_again_whatever_became_of_the_file(driver: Driv
     assert driver.readings() == whole
 
 
-def checkpoint_path(driver: Driver, trial: Any, number: int = 1) -> Path:
-    home = driver.folder / RAY / "1" / folder_of(trial.config["trial"])
-    return Path(home / f"checkpoint_{number:06}")
+def home(driver: Driver, trial: Any) -> Path:
+    return driver.folder / RAY / "1" / folder_of(trial.config["trial"])
 
 
 def leave(driver: Driver, trial: Any) -> Path:
-    """Write the last checkpoint of a final trial, with what it leaves."""
+    """Write what a final trial leaves."""
     queries = {trial.config["spec"].rule: {"image": [1], "class": [1]}}
     fold = {"weights": {}, "queries": queries, "embeddings": None}
-    return write_checkpoint(checkpoint_path(driver, trial), 2, {0: fold})
+    return leave_outputs(home(driver, trial), 2, {0: fold})
 
 
 def end_final(driver: Driver) -> Any:
@@ -368,6 +380,7 @@ def test_a_final_trial_ends_when_what_it_leaves_is_kept_and_its_checkpoints_go(
 ) -> None:
     trial, names = end_final(driver), {"best.pt", "queries.csv"}
     leave(driver, trial)
+    write_checkpoint(home(driver, trial), 1, 2)
     at_its_end: list[set[str]] = []
 
     def ended(state: Any) -> None:
@@ -391,8 +404,8 @@ def test_a_final_trial_whose_files_are_not_whole_does_not_end(driver: Driver) ->
     obstacle = driver.callback.obstacle
     assert obstacle is not None
     assert obstacle.kind == "lost_artifact"
-    assert "no whole checkpoint" in obstacle.text
-    assert checkpoints(driver.folder, TrialId.parse(trial.config["trial"])) == [last]
+    assert "has not left a whole best.pt" in obstacle.text
+    assert last.exists()
 
 
 def test_a_final_trial_whose_files_find_no_place_does_not_end(
@@ -409,28 +422,18 @@ def test_a_final_trial_whose_files_find_no_place_does_not_end(
     assert driver.told()[-1] == ("EpochDone", 2)
     said = "[Errno 28] No space left on device: 'best.pt'"
     assert driver.callback.obstacle == Obstacle("disk_full", said)
-    assert checkpoints(driver.folder, TrialId.parse(trial.config["trial"])) == [last]
+    assert last.exists()
 
 
 def test_a_search_trial_leaves_nothing_on_the_disk(driver: Driver) -> None:
     trial = driver.start("search", 0)
-    write_checkpoint(checkpoint_path(driver, trial), 2)
+    write_checkpoint(home(driver, trial), 1, 2)
     driver.result(trial, 1)
     driver.result(trial, 2)
     driver.complete(trial)
     assert driver.told()[-1] == ("TrialEnded", 2)
     assert not checkpoints(driver.folder, TrialId.parse(trial.config["trial"]))
     assert not (driver.folder / KEPT).exists()
-
-
-def test_old_checkpoints_of_a_running_trial_go(driver: Driver) -> None:
-    trial = driver.start("search", 0)
-    for number in range(5):
-        path = write_checkpoint(checkpoint_path(driver, trial, number), number)
-        driver.callback.on_checkpoint(0, [], trial, SimpleNamespace(path=str(path)))  # type: ignore[arg-type]
-    left = [path.name for path in checkpoints(driver.folder, TrialId.parse(trial.config["trial"]))]
-    assert left == ["checkpoint_000003", "checkpoint_000004"]
-    assert len(left) == CHECKPOINTS
 
 
 @pytest.mark.parametrize(
@@ -468,37 +471,13 @@ def test_what_tune_pickles_of_it_is_nothing(driver: Driver) -> None:
     assert driver.callback.__getstate__() == {}
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time of the driver, in a list so that a test can move it."""
-    now = [1000.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    return now
-
-
 def saves(trial: Any) -> bool:
-    """Whether the driver asked Tune for a checkpoint after the trial's last result."""
+    """Whether the driver asked Tune for what the trial leaves after its last result."""
     return bool(trial.last_result["should_checkpoint"])
 
 
-def test_a_trial_is_saved_when_its_last_checkpoint_is_old(
-    driver: Driver, clock: list[float]
-) -> None:
-    training = driver.plan.spec(driver.plan.cells[1], "search", 0, {}).training
-    trial = driver.start("search", 0, training=replace(training, epochs=9))
-    asked = []
-    for epoch, now in enumerate((1010, 1029, 1031, 1050, 1062), start=1):
-        clock[0] = now
-        driver.result(trial, epoch)
-        asked.append(saves(trial))
-        if asked[-1]:
-            path = write_checkpoint(checkpoint_path(driver, trial, epoch), epoch)
-            driver.callback.on_checkpoint(0, [], trial, SimpleNamespace(path=str(path)))  # type: ignore[arg-type]
-    assert asked == [False, False, True, False, True]
-
-
-def test_a_trial_is_saved_at_its_end_if_it_leaves_files_and_before_it_reads_test_classes(
-    driver: Driver, clock: list[float]
+def test_a_slot_is_asked_for_what_a_trial_leaves_at_its_end_and_for_nothing_else(
+    driver: Driver,
 ) -> None:
     search, last = driver.start("search", 0), driver.start("final", 1)
     driver.result(search, 2, done=True)
@@ -506,7 +485,7 @@ def test_a_trial_is_saved_at_its_end_if_it_leaves_files_and_before_it_reads_test
     driver.result(last, 1)
     assert not saves(last)
     driver.result(last, 2, reads=[("1", HONEST)])
-    assert saves(last)
+    assert not saves(last)
     driver.result(last, 2, chosen_epoch=1.0, done=True)
     assert saves(last)
 
@@ -530,3 +509,57 @@ def test_epochs_that_a_slot_repeats_from_an_old_checkpoint_are_read_again_one_by
     assert [each for each in driver.told() if each[0] == "EpochDone"] == [
         ("EpochDone", epoch) for epoch in (1, 2, 3, 4)
     ]
+
+
+def test_an_epoch_that_comes_out_otherwise_when_it_runs_again_is_noted_and_the_first_counts(
+    driver: Driver,
+) -> None:
+    """As on a GPU, whose sums have no fixed order."""
+    trial = driver.start("search", 0)
+    driver.result(trial, 1, metrics={"select/best": 0.1, "train/loss": 2.0, "seconds": 1.0})
+    driver.callback.on_trial_start(0, [], trial)
+    same = {"select/best": 0.1, "train/loss": 2.0, "seconds": 9.0}
+    driver.result(trial, 1, metrics=same)
+    assert [each for each, _ in driver.told()] == ["TrialStarted", "EpochDone"]
+    driver.result(trial, 1, score=0.3, metrics={**same, "select/best": 0.3})
+    note = driver.events()[-1]
+    assert isinstance(note, events.EpochRepeated)
+    assert (note.epoch, note.score, note.metrics) == (1, 0.3, {"select/best": 0.3})
+    state = driver.record.state.trials[trial.config["trial"]]
+    assert [(row.epoch, row.score) for row in state.rows] == [(1, 0.1)]
+    # What searcher and early stopping hear of it at the end of a trial.
+    assert trial.last_result["score"] == trial.last_result["metrics"]["select/best"] == 0.1
+    driver.complete(trial)
+    ended = driver.events()[-1]
+    assert isinstance(ended, TrialEnded)
+    assert (ended.score, ended.metrics["select/best"]) == (0.1, 0.1)
+
+
+def test_a_trial_that_is_tried_again_continues_from_a_checkpoint_that_the_record_reaches(
+    driver: Driver,
+) -> None:
+    trial = driver.start("search", 0)
+    trial.config["saving"] = driver.callback.saving(TrialId.parse(trial.config["trial"]))
+    assert (trial.config["saving"].start, trial.config["saving"].epoch) == ((), 0)
+    driver.result(trial, 1)
+    first, second = (write_checkpoint(home(driver, trial), epoch, epoch) for epoch in (1, 2))
+    driver.callback.on_trial_recover(0, [], trial)
+    saving = trial.config["saving"]
+    assert (saving.start, saving.epoch) == ((str(first), str(second)), 1)
+    assert newest_whole(map(Path, saving.start), epoch=saving.epoch) == first
+
+
+def test_a_final_trial_continues_before_its_reading_of_test_classes(driver: Driver) -> None:
+    trial = driver.start("final", 1)
+    driver.result(trial, 1)
+    driver.result(trial, 2, reads=[("1", HONEST)])  # its last epoch is on record when it has read
+    assert driver.callback.saving(TrialId.parse(trial.config["trial"])).epoch == 2
+
+
+def test_a_disk_that_is_full_ends_the_study_before_the_trial_is_tried_again(driver: Driver) -> None:
+    trial = driver.start("search", 0)
+    trial.error_file = str(driver.folder / "error.txt")
+    Path(trial.error_file).write_text("[Errno 28] No space left on device: '/s on node-7'")
+    driver.callback.on_trial_recover(0, [], trial)
+    said = "No space left on device: /s on node-7"
+    assert driver.callback.obstacle == Obstacle("disk_full", said)

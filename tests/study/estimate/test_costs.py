@@ -29,7 +29,7 @@ from tests.support.studies import from_scratch
 from trainables.contract import Cell
 from trainables.datasets.pixels import decode_once
 from trainables.distributed.process import own_device
-from trainables.training.feature_cache import extract
+from trainables.inputs.feature_cache import extract
 
 
 def cost(config: Any, slots: int = 1) -> dict[str, Any]:

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from study.config.plan import expand
 from study.driver.preflight import feature_passes
-from study.driver.tune_callback import CHECKPOINTS
 from study.estimate.counts import count_cells
 from study.estimate.disk import cache_disk, disk, network_size
 from tests.conftest import MakeConfig
 from trainables.datasets.catalogue import SKETCHES
-from trainables.outputs.artifacts import write_checkpoint
-from trainables.training.feature_cache import extract
-from trainables.training.features import load_data
+from trainables.inputs.feature_cache import extract
+from trainables.inputs.features import load_data
+from trainables.outputs.artifacts import write_outputs
+from trainables.outputs.checkpoints import KEEP
 from trainables.training.learner import Learner
 
 NETWORK = 4 * (
@@ -44,7 +45,7 @@ def test_disk_is_what_final_trials_leave_in_mlflow_and_the_checkpoints_of_runnin
     state, files = 4 * NETWORK + 3 * loss, NETWORK + 40 * 2400  # chosen weights and a row per query
     # Two final trials leave their files in MLflow; two trials run at a time, of which a third
     # checkpoint is written before the first goes.
-    assert sizes["none"] == 2 * files + 2 * ((CHECKPOINTS + 1) * state + files)
+    assert sizes["none"] == 2 * files + 2 * ((KEEP + 1) * state + files)
     embeddings = 4 * 4800 * (16 + 9 * 64)
     assert sizes["first"] == sizes["none"] + embeddings + 2 * embeddings
     assert sizes["all"] == sizes["none"] + 2 * embeddings + 2 * embeddings
@@ -115,12 +116,13 @@ def test_disk_of_a_head_is_what_a_real_trial_leaves(
     while not learner.done:
         learner.epoch()
     learner.read_test()
-    write_checkpoint(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    write_outputs(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    torch.save(learner.state(), tmp_path / "state.pt")
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir() if path.is_file()}
     left = sizes["best.pt"] + sizes["queries.csv"] + sizes["embeddings.npz"]
     counted = disk(plan, count_cells(plan), slots=1)
     # Once in MLflow and once while it runs, beside its checkpoints.
-    assert counted == pytest.approx(2 * left + (CHECKPOINTS + 1) * sizes["state.pt"], rel=0.15)
+    assert counted == pytest.approx(2 * left + (KEEP + 1) * sizes["state.pt"], rel=0.15)
 
 
 def test_the_trunk_of_a_head_is_not_counted(config: MakeConfig) -> None:

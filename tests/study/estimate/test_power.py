@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from analysis.record.events import StudyFinished
+from analysis.record.ledger import Ledger
 from analysis.statistics import QUICKSTART, Sample, pairs, smallest_difference
 from study.config.plan import expand
 from study.estimate.power import smallest_differences
 from tests.conftest import MakeConfig
+from tests.support.synthetic_study import replicated, write_study
 
 STUDIES, CLASSES = 1000, 60
 
@@ -45,6 +50,22 @@ def test_more_replicates_show_smaller_differences(config: MakeConfig) -> None:
     )
     assert many.value < few.value / 2
     assert few.source == "the quickstart"
+
+
+@pytest.mark.parametrize("role", ["search", "none"])
+def test_components_come_from_a_study_that_searched_if_this_one_does(
+    config: MakeConfig, role: str
+) -> None:
+    mine = config(searches=3)
+    made = [one for one in replicated() if one.role in ("final", role)]
+    folder = write_study(Path(mine.studies), made)
+    ledger = Ledger(folder)
+    ledger.append(StudyFinished())
+    ledger.close()
+    (found,) = smallest_differences(expand(mine))
+    assert found.source == ("the study 'made'" if role == "search" else "the quickstart")
+    (fixed,) = smallest_differences(expand(config(searches=3, strategy="fixed")))
+    assert fixed.source == "the study 'made'", "nothing is searched in either"
 
 
 def test_one_run_or_test_feedback_shows_nothing(config: MakeConfig) -> None:

@@ -17,8 +17,8 @@ from tests.support import trees, vectors
 from trainables.contract import TrialSpec
 from trainables.datasets import pixels
 from trainables.datasets.pixels import Dataset
-from trainables.training import feature_cache
-from trainables.training.features import Features, load_data
+from trainables.inputs import feature_cache
+from trainables.inputs.features import Features, load_data
 
 HEAD = {"train": "head", "backbone": "small", "weights": "pretrained", "max_classes": 12}
 

@@ -8,10 +8,13 @@ import pytest
 from search_spaces import LOSSES
 from search_spaces.experiments import (
     GENERALIZATION_OURS,
-    GENERALIZATION_TRAINING,
+    THESIS_DATASETS,
     THESIS_LOSSES,
+    THESIS_TIED,
 )
+from study.config.budget import search_epochs
 from study.config.cells import image_transform
+from study.config.notices import notices
 from study.config.plan import expand
 from study.config.protocols import find_protocol
 from study.config.sources import resolve
@@ -21,6 +24,7 @@ from study.presets import PRESETS, SMOKE, quickstart, shrink
 from tests.support import ROOT
 from tests.support.studies import own_data
 from trainables.contract import Cell
+from trainables.networks.network import HeadConfig, build_network
 
 # (cells, search trials, final trials, baselines, epochs expected, epochs at most)
 COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
@@ -33,6 +37,7 @@ COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
     # 10 losses x 3 networks x 4 sizes x 3 datasets, one run each; baselines per dataset: pixels,
     # and 3 networks x 4 sizes
     "thesis_default": (10 * 3 * 4 * 3, 0, 360, 3 * (1 + 3 * 4), 360 * 100, 360 * 100),
+    "thesis_balanced": (10 * 3 * 4 * 3, 0, 360, 3 * (1 + 3 * 4), 360 * 100, 360 * 100),
     # 4 ratios, one loss
     "thesis_split_ratio": (4, 0, 4, 2, 4 * 100, 4 * 100),
     # 3 losses; a trial holds all ten models
@@ -47,26 +52,31 @@ COUNTS: dict[str, tuple[int, int, int, int, int, int]] = {
         275 * 20 + 6 * 100,
         275 * 20 + 6 * 100,
     ),
-    # 34 losses x 2 protocols; 50 trials in each searched cell, stopping at 5 and 10 of 20 epochs:
-    # one for 20, 49 for 5 + 5/2 + 10/4 = 10, together 510; 3 finalists on 2 splits for 20; 5
-    # replicates
+    # 35 losses x 3 datasets x 2 protocols; 50 trials in each searched cell, stopping at 5 and 10
+    # of 20 epochs: one for 20, 49 for 5 + 5/2 + 10/4 = 10, together 510; 3 finalists on 2 splits
+    # for 20; 5 replicates
     "fixed_validation_all": (
-        34 * 2,
-        34 * 5 * (50 + 6),
-        68 * 5,
-        1 + 1,
-        34 * 5 * (510 + 120) + 340 * 100,
-        9520 * 20 + 340 * 100,
+        35 * 3 * 2,
+        35 * 3 * 5 * (50 + 6),
+        210 * 5,
+        3 * (1 + 1),
+        35 * 3 * 5 * (510 + 120) + 1050 * 100,
+        29_400 * 20 + 1050 * 100,
     ),
+    # 8 variants x 2 protocols, 5 replicates
+    "thesis_next_loss": (8 * 2, 0, 16 * 5, 2, 80 * 100, 80 * 100),
+    # 4 losses x 4 shares of the labels, 5 replicates
+    "thesis_few_labels": (4 * 4, 0, 16 * 5, 2, 80 * 100, 80 * 100),
     # 11 losses x 3 datasets
     "thesis_own_loss": (11 * 3, 0, 33, 3 * 2, 33 * 100, 33 * 100),
-    # 14 losses x 3 datasets; 50 trials, 10 reproductions; pixels and the pretrained row
-    # stopping at 25, 50, 100 of 200: one trial for 200, 49 for 25 + 25/2 + 50/4 + 100/8 = 62.5,
-    # together 3,262.5
-    "reality_check": (14 * 3, 42 * 50, 42 * 10, 3 * 2, 137_025 + 420 * 200, 2100 * 200 + 420 * 200),
+    # 14 losses x 3 datasets; 50 trials, 10 reproductions; pixels, and the pretrained row with 128
+    # and with 512 dimensions; patience ends trials, so 1,000 epochs are an upper bound
+    "reality_check": (14 * 3, 42 * 50, 42 * 10, 3 * 3, 2520 * 1000, 2520 * 1000),
     # 6 experiments with ResNet18, 4 with ResNet34; 20 epochs, 60 for two of them; pixels and two
     # networks
     "triplet_report": (6 + 4, 0, 10, 3, 8 * 20 + 2 * 60, 8 * 20 + 2 * 60),
+    # 9 losses, of them 6 of triplet_p_norm, x 2 protocols; 3 replicates of 8 epochs
+    "triplet_tutorial": (9 * 2, 0, 18 * 3, 2, 54 * 8, 54 * 8),
     # 4 losses x 2 datasets
     "generalization": (4 * 2, 0, 8, 2 * 2, 8 * 40, 8 * 40),
 }
@@ -77,14 +87,18 @@ SMOKE_COUNTS: dict[str, tuple[int, int, int, int]] = {
     "photos": (10, 5 * 2, 10, 2),
     "vectors": (10, 5 * 2, 10, 2),
     "thesis_default": (10, 0, 10, 2),
+    "thesis_balanced": (10, 0, 10, 2),
     "thesis_split_ratio": (4, 0, 4, 2),
     "thesis_cross_validation": (3, 0, 3, 2),
     # both ends of 4, 5 and 2 grids, and the published setting of each, whose margin is at no end
     "thesis_fixed_validation": (6, 2 * 4 + 2 * 5 + 2 * 2 + 3, 6, 2),
-    "fixed_validation_all": (68, 34 * 2, 68, 2),
+    "fixed_validation_all": (70, 35 * 2, 70, 2),
+    "thesis_next_loss": (8 * 2, 0, 16, 2),
+    "thesis_few_labels": (4 * 4, 0, 16, 2),
     "thesis_own_loss": (11, 0, 11, 2),
-    "reality_check": (14, 14 * 2, 14, 2),
+    "reality_check": (14, 14 * 2, 14, 3),
     "triplet_report": (1, 0, 1, 2),
+    "triplet_tutorial": (9 * 2, 0, 9 * 2, 2),
     "generalization": (4, 0, 4, 2),
 }
 
@@ -129,7 +143,8 @@ def test_every_smoke_study_is_small_and_keeps_every_loss_and_rule(
     assert smoke.dataset == ("sketches",)
     assert smoke.train == whole.train
     assert smoke.backbone == (("tiny",) if smoke.train == "all" else ("small",))
-    assert {loss.partition("@")[0] for loss in whole.losses} == set(smoke.losses)
+    bare = {loss.partition("@")[0] for loss in whole.losses}
+    assert bare == {loss.partition("@")[0] for loss in smoke.losses}
     assert [find_protocol(each).rule for each in whole.protocols] == [
         find_protocol(each).rule for each in smoke.protocols
     ]
@@ -141,6 +156,10 @@ def test_every_smoke_study_is_small_and_keeps_every_loss_and_rule(
     for split in (
         split for each in smoke.protocols for split in expand(smoke).splits("sketches", each)
     ):
+        if smoke.protocols == ("closed_set",):  # all classes, and again those of test images
+            assert len(split.train) == len(split.test) == 80
+            assert {label - 200 for label in split.test} == {*split.train}
+            continue
         assert len(split.test) == 40
         assert {*split.train, *split.select} <= {*range(40), *split.test}
 
@@ -218,6 +237,40 @@ def test_the_thesis_trains_as_its_table_3_says(
     assert value(config, "epochs", **place) == {100}
 
 
+@pytest.mark.parametrize("name", ["thesis_default", "thesis_own_loss"])
+def test_the_thesis_draws_batches_as_its_text_says_and_ties_the_rate_of_proxies(name: str) -> None:
+    config = make(PRESETS[name]())
+    with (ROOT / "analysis" / "published" / "thesis_defaults.csv").open() as file:
+        printed = {row["loss"]: (row["sampling"], row["mining"]) for row in csv.DictReader(file)}
+    for loss, (sampling, mining) in printed.items():
+        card = LOSSES[loss]
+        (kind,) = {each or card.batches for each in value(config, "batches", loss=loss)}
+        if loss == "lifted_structure":
+            assert (mining, kind) == ("hard", "mined")
+        elif loss == "n_pair":
+            assert (kind, card.per_class) == ("balanced", 2)  # defined for pairs of each class
+        else:
+            assert kind == {"random": "random", "5 per class": "balanced"}[sampling]
+    rates = {
+        (dataset, loss): {
+            rate * own
+            for rate in value(config, "learning_rate", dataset=dataset, loss=loss)
+            for own in value(config, "weights_rate", dataset=dataset, loss=loss)
+        }
+        for dataset in ("cub200", "sop")
+        for loss in THESIS_TIED
+        if loss in config.losses
+    }
+    for (dataset, _), found in rates.items():
+        assert sorted(found) == pytest.approx([0.01 if dataset == "cub200" else 0.06])
+
+
+def test_the_second_preset_of_the_thesis_has_the_batches_of_the_cards() -> None:
+    config = make(PRESETS["thesis_balanced"]())
+    assert value(config, "batches") == {None}
+    assert value(config, "weights_rate") == {None}
+
+
 def test_the_thesis_has_the_values_of_its_table_4() -> None:
     config = make(PRESETS["thesis_own_loss"]())
     plan = expand(config)
@@ -276,6 +329,15 @@ def test_soft_triples_gamma_is_swept_in_the_thesiss_sense() -> None:
     assert plan.published("soft_triple")["loss.gamma"] == levels[0]  # table 4's 10
 
 
+def test_the_reality_check_trains_for_a_thousand_epochs_at_most_and_ends_by_patience() -> None:
+    plan = expand(make(PRESETS["reality_check"]()))
+    assert plan.rungs == []
+    for cell in plan.cells:
+        own = plan.for_cell(cell)
+        assert (own.epochs, search_epochs(own), own.patience) == (1000, 1000, 10)
+    assert any("11 epochs at the earliest" in notice for notice in notices(plan))
+
+
 def test_the_reality_check_has_32_classes_of_one_image_or_8_of_four() -> None:
     config = make(PRESETS["reality_check"]())
     plan = expand(config)
@@ -302,28 +364,52 @@ def test_the_reality_check_has_32_classes_of_one_image_or_8_of_four() -> None:
     assert image_transform(config, "cub200", "bn_inception").image_size == 227
 
 
+def test_the_reality_check_trains_as_its_released_configuration_says() -> None:
+    """configs/config_optimizers/default.yaml of powerful-benchmarker, for trunk and embedder."""
+    config = make(PRESETS["reality_check"]())
+    assert (config.optimizer, config.learning_rate) == ("rmsprop", 1e-6)
+    assert (config.weight_decay, config.momentum) == (1e-4, 0.9)
+
+
+def test_the_tutorial_has_every_mining_swap_raw_vectors_and_its_other_losses() -> None:
+    plan = expand(make(PRESETS["triplet_tutorial"]()))
+    tried = {cell.loss: (plan.published(cell.loss), plan.for_cell(cell)) for cell in plan.cells}
+    settings = {loss: setting for loss, (setting, _) in tried.items()}
+    minings = {s["loss.mining"] for loss, s in settings.items() if loss.startswith("triplet_p")}
+    assert minings == {"none", "easy", "semi_hard", "hard"}
+    assert settings["triplet_p_norm@swap"]["loss.swap"] is True
+    assert {loss for loss, (_, own) in tried.items() if own.normalize is False} == {
+        "triplet_p_norm@raw"
+    }
+    assert settings["triplet_distance"]["loss.distance"] == "cosine"
+    assert settings["triplet_distance"]["loss.margin"] == 0.2
+    assert {"hinge_embedding", "nt_xent"} <= tried.keys()
+
+
 def test_the_triplet_report_has_its_six_experiments() -> None:
     config = make(PRESETS["triplet_report"]())
     plan = expand(config)
     cells = {(cell.backbone, cell.loss[-1]): plan.for_cell(cell) for cell in plan.cells}
     assert {number for backbone, number in cells if backbone == "resnet34"} == set("1234")
-    # 32 triplets are 96 images; each of CUB's 5,864 train images is an anchor once: ceil(5864 / 32)
-    # steps.
+    assert config.protocols == ("closed_set",)
+    assert config.embedding_size == (512,)
+    # 64 triplets are 192 images; each of the 5,994 train images of CUB's closed-set lists is an
+    # anchor once: ceil(5994 / 64) steps.
     third, sixth = cells["resnet34", "3"], cells["resnet18", "6"]
     assert (third.epochs, third.learning_rate, third.batch_size, third.steps_per_epoch) == (
         20,
         0.001,
         3 * 64,
-        92,
+        94,
     )
     assert (sixth.epochs, sixth.learning_rate, sixth.batch_size, sixth.steps_per_epoch) == (
         60,
         0.001,
         3 * 64,
-        92,
+        94,
     )
     assert cells["resnet18", "2"].learning_rate == 0.002
-    assert cells["resnet18", "1"].steps_per_epoch == 184
+    assert cells["resnet18", "1"].steps_per_epoch == 188
 
 
 def test_generalization_keeps_what_train_recall_needs_and_measures_both_layers() -> None:
@@ -333,17 +419,10 @@ def test_generalization_keeps_what_train_recall_needs_and_measures_both_layers()
     assert image_transform(config, "cub200", "resnet18").image_size == 256
 
 
-def test_the_crop_of_generalization_is_marked_as_ours_where_the_setup_is_shown() -> None:
-    """The paper squeezes training images into a square, we cut one out."""
-    assert {
-        "cache_size",
-        "center_crop",
-    } <= GENERALIZATION_OURS.keys() - GENERALIZATION_TRAINING.keys()
-    text = " ".join((PRESETS["generalization"].__doc__ or "").split())
-    assert (
-        "the middle square of an image, its shorter side at 256 pixels: the paper re-sizes "
-        "training images to 256 by 256" in text
-    )
+def test_generalization_squeezes_images_into_a_square_as_its_paper_does() -> None:
+    config = make(PRESETS["generalization"]())
+    assert (config.resize, config.image_size, config.cache_size) == ("squash", 256, 256)
+    assert "resize" not in GENERALIZATION_OURS
 
 
 def test_smoke_replaces_every_place_where_a_study_may_name_its_own_data() -> None:
@@ -362,3 +441,38 @@ def test_smoke_replaces_every_place_where_a_study_may_name_its_own_data() -> Non
         Cell("sketches", "small", 16, "triplet", "default")
         in expand(resolve("quickstart", smoke=True).config).cells
     )
+
+
+@pytest.mark.parametrize(("backbone", "millions"), [("resnet18", 11.4), ("resnet34", 21.5)])
+def test_the_triplet_reports_networks_have_as_many_parameters_as_it_prints(
+    backbone: str, millions: float
+) -> None:
+    config = resolve("triplet_report").config
+    network = build_network(
+        backbone,
+        3,
+        head=HeadConfig(config.embedding_size[0]),
+        pooling=config.pooling,
+        weights=None,
+        freeze_bn=config.freeze_bn,
+        bf16=False,
+        seed=0,
+    )
+    assert round(sum(weight.numel() for weight in network.parameters()) / 1e6, 1) == millions
+
+
+def test_the_generalisation_papers_images_are_256_by_256_whatever_their_shape() -> None:
+    config = resolve("generalization").config
+    assert (config.resize, config.cache_size, config.image_size) == ("squash", 256, 256)
+    assert config.center_crop == 1
+
+
+def test_the_future_work_of_the_thesis_is_on_all_of_its_datasets_and_losses() -> None:
+    config = resolve("fixed_validation_all").config
+    assert config.dataset == THESIS_DATASETS
+    assert set(config.losses) == set(LOSSES)
+    plan = expand(resolve("thesis_next_loss").config)
+    own = {cell.loss: plan.for_cell(cell) for cell in plan.cells}
+    assert own["thesis_loss_2@both"].memory == own["thesis_loss_3@memory"].memory == 4096
+    assert own["thesis_loss_2@mined"].batches == own["thesis_loss_2@both"].batches == "mined"
+    assert (own["thesis_loss_2"].memory, own["thesis_loss_2"].batches) == (0, None)

@@ -22,7 +22,22 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_the_smoke_study_of_a_preset_ends_well(name: str, tmp_path: Path) -> None:
-    config = resolve(name, smoke=True, sets=[f"studies={tmp_path / 'studies'}"]).config
+    run_smoke(name, tmp_path, sets=[])
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_a_preset_narrowed_to_its_last_loss_and_protocol_ends_well(
+    name: str, tmp_path: Path
+) -> None:
+    whole = resolve(name, smoke=True).config
+    run_smoke(
+        name, tmp_path, sets=[f"losses={whole.losses[-1]}", f"protocols={whole.protocols[-1]}"]
+    )
+
+
+def run_smoke(name: str, folder: Path, *, sets: list[str]) -> None:
+    """Run a preset's smoke study, and check that all of it ended and was ranked."""
+    config = resolve(name, smoke=True, sets=[f"studies={folder / 'studies'}", *sets]).config
     plan = expand(config)
     counts = totals(plan, count_cells(plan))
     done = run_study(config)

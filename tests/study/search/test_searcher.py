@@ -22,6 +22,7 @@ from study.search.searcher import StudySearcher
 from tests.conftest import MakeConfig
 from tests.support.events import trial_ended, trial_started
 from trainables.contract import Cell, TrialSpec
+from trainables.outputs.checkpoints import Saving
 
 Suggestion = dict[str, Any]
 Score = Callable[[TrialSpec], float]
@@ -279,7 +280,7 @@ def test_a_searcher_that_replays_a_record_goes_on_as_if_nothing_had_happened(
             complete(again, TrialId.parse(event.trial), event)
             ended += 1
     for trial in list(again.running):
-        again.take_up(trial, None)
+        again.take_up(trial)
     assert serve(again, score=margin_score) == order[ended:]
 
 
@@ -315,13 +316,14 @@ def test_an_interrupted_trial_is_handed_out_again_with_its_checkpoint_and_is_no_
     order, past = play(study, events=1)
     new: list[TrialAssignment] = []
     again = StudySearcher(expand(study))
-    again.serve(slots=lambda: 1, assigned=new.append)
+    saving = Saving("folder", 60.0, ("folder/saved_000001",), epoch=1)
+    again.serve(slots=lambda: 1, assigned=new.append, saving={of(order[0]): saving}.get)
     for event in past:
         assert isinstance(event, TrialStarted)
         again.replay(event)
-    again.take_up(of(order[0]), "checkpoint_000001")
+    again.take_up(of(order[0]))
     assert again.load() == (0, 3)
-    assert again.suggest("t0") == {**order[0], "start": "checkpoint_000001"}
+    assert again.suggest("t0") == {**order[0], "saving": saving}
     assert not new
     assert again.load() == (1, 2)
     assert again.suggest("t1") is None  # its slot is taken

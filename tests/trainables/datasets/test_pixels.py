@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import re
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torchvision
 from PIL import Image
 
+from trainables.caches import list_caches
 from trainables.contract import DatasetRef
 from trainables.datasets import pixels
 from trainables.datasets.decode import BrokenImageError, decode, resize_shorter_side
@@ -196,6 +199,36 @@ def test_no_one_can_write_into_what_all_share(folder):
         image[0, 0, 0] = 1
 
 
+def test_the_rows_of_a_box_are_asked_for_with_whole_pages_and_little_more():
+    asked: list[tuple[int, int]] = []
+
+    class Mapped:
+        def madvise(self, option: int, start: int, size: int) -> None:
+            assert option == mmap.MADV_WILLNEED
+            asked.append((start, start + size))
+
+    shapes = np.array([(40, 90, 3), (200, 30, 3), (64, 64, 3), (300, 70, 3)])
+    flat = np.zeros(shapes.prod(axis=1).sum(), dtype=np.uint8)
+    images = pixels.Pixels(flat, shapes, mapped=Mapped())  # type: ignore[arg-type]
+    chosen, top, bottom = np.array([3, 1, 1, 2]), np.array([0, 150, -9, 60]), [300, 170, 20, 99]
+    images.expect(chosen, top, np.array(bottom))
+    for image, first, last, (start, end) in zip(chosen, top, bottom, asked, strict=True):
+        begin = images[image].ctypes.data - flat.ctypes.data
+        row = int(shapes[image, 1] * shapes[image, 2])
+        inside = max(first, 0), min(last, shapes[image, 0])  # beyond the border there is nothing
+        assert start % mmap.PAGESIZE == 0
+        assert 0 <= begin + inside[0] * row - start < mmap.PAGESIZE
+        assert end == begin + inside[1] * row
+
+
+def test_asking_for_pixels_changes_none(folder):
+    images = load(DatasetRef("image_folder", str(folder)), SIDE).pixels
+    before = [image.copy() for image in (images[i] for i in range(12))]
+    every = np.arange(12)
+    images.expect(every, np.zeros(12, dtype=np.int64), images.shapes[:, 0])
+    assert all(np.array_equal(images[i], before[i]) for i in every)
+
+
 def test_shipped_images_need_no_cache(folder):
     data = load(DatasetRef("sketches"), 256)
     assert data.pixels[11_999].shape == (28, 28, 1)
@@ -232,3 +265,22 @@ def test_reading_a_large_dataset_adds_less_than_300_mb_of_private_memory(tmp_pat
         [sys.executable, "-c", MEMORY, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert float(done.stdout) < 300
+
+
+def test_squashed_images_are_those_of_torchvision_in_a_cache_of_their_own(folder):
+    """To the last pixel: Resize((side, side)) of the decoded picture, whatever its shape."""
+    dataset_ref = DatasetRef("image_folder", str(folder))
+    data = load(dataset_ref, SIDE, "squash")
+    shapes = [decode(folder, file).size for file in data.index.files]
+    assert any(width != height for width, height in shapes)
+    for i, file in enumerate(data.index.files):
+        picture = decode(folder, file)
+        expected = np.asarray(torchvision.transforms.Resize((SIDE, SIDE))(picture))
+        assert np.array_equal(data.pixels[i], expected)
+        pillow = picture.resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        assert np.array_equal(expected, np.asarray(pillow))
+    assert not is_decoded(dataset_ref, SIDE)
+    assert is_decoded(dataset_ref, SIDE, "squash")
+    assert cache_folder(dataset_ref, SIDE) != cache_folder(dataset_ref, SIDE, "squash")
+    assert cache_bytes(dataset_ref, SIDE, "squash") == 12 * SIDE * SIDE * 3
+    assert "24x24 pixels" in list_caches()[0].holds

@@ -1,8 +1,10 @@
 """Two and four workers give what one gives: the same processes for every loss."""
 
+import math
 import multiprocessing
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,14 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from search_spaces import LOSSES
+from tests.support.pretend_gpu import pretend_gpu
 from tests.support.specs import search, sketches
 from trainables.distributed.gather import gather
 from trainables.distributed.team import ALONE, Team
 from trainables.losses import BUILDERS, Objective
+from trainables.networks.chunks import embed_in_chunks
 from trainables.training.fit import EMBEDDING, Fit
+from trainables.training.step import EpochLosses
 
 NAMES = sorted(BUILDERS)
 WORLDS = (2, 4)
@@ -36,8 +41,22 @@ GLOBAL_BATCHES = {
     "all alone": list(range(12)),
     "parts that differ by a row": [0, 1, 2, 0, 1, 2, 3, 3, 3, 0, 0],
 }
+WHOLE = "parts that differ by a row"  # of the batch that is also embedded in chunks
 # Losses without and with weights of their own, and each kind of batch.
 FITTED = ["contrastive", "margin", "proxy_anchor", "triplet_p_norm"]
+
+
+class Chunked(nn.Linear):
+    """A layer that embeds its rows in chunks of this size, if there is one."""
+
+    chunk = 0
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return (
+            embed_in_chunks(super().forward, rows, self.chunk)
+            if self.chunk
+            else super().forward(rows)
+        )
 
 
 class Ranks:
@@ -47,7 +66,7 @@ class Ranks:
         torch.manual_seed(0)
         self.rank, self.world = rank, world
         self.images = torch.randn(12, FEATURES, dtype=torch.float64)
-        self.network: nn.Module = nn.Linear(FEATURES, SIZE).double()
+        self.network = Chunked(FEATURES, SIZE).double()
         self.start = {key: value.clone() for key, value in self.network.state_dict().items()}
         self.parallel = DistributedDataParallel(self.network) if world > 1 else self.network
 
@@ -67,9 +86,9 @@ class Ranks:
         value.backward()
         return value.detach()
 
-    def one_step(self, loss: str, labels: list[int]) -> dict[str, Any]:
+    def one_step(self, loss: str, labels: list[int], *, chunk: int = 0) -> dict[str, Any]:
         """Return loss and gradients in float64, as Fit gets them."""
-        objective = self.objective(loss)
+        objective, self.network.chunk = self.objective(loss), chunk
         self.network.zero_grad()
         value = self.backward(loss, objective, labels)
         return {
@@ -80,7 +99,7 @@ class Ranks:
 
     def five_steps(self, loss: str) -> dict[str, Any]:
         """Return the weights after five steps of Adam, one of them on a batch of one class."""
-        objective = self.objective(loss)
+        objective, self.network.chunk = self.objective(loss), 0
         groups = [
             {"params": list(self.network.parameters())},
             {"params": list(objective.parameters()), "lr": objective.weights_lr or 0},
@@ -102,9 +121,10 @@ class Ranks:
         }
 
 
-def fitted(loss: str, team: Team) -> dict[str, Any]:
+def fitted(loss: str, team: Team, *, chunk: int = 0) -> dict[str, Any]:
     """Return what a Fit holds after one epoch of three steps."""
     spec = search(loss, steps_per_epoch=3)
+    spec = replace(spec, model=replace(spec.model, chunk=chunk))
     fit = Fit(spec, spec.splits[0], sketches(), team=team)
     value = fit.train_epoch(1)
     return {
@@ -114,15 +134,42 @@ def fitted(loss: str, team: Team) -> dict[str, Any]:
     }
 
 
-def drifted(team: Team) -> list[Tensor]:
-    """Return the loss's weights after an epoch that each rank began with other weights."""
-    spec = search("proxy_anchor", steps_per_epoch=1)
+def rounded(team: Team) -> list[Tensor]:
+    """Return the loss's weights and their moments after steps that each rank rounds differently, as
+    GPUs do.
+    """
+    spec = search("proxy_anchor", steps_per_epoch=3)
     fit = Fit(spec, spec.splits[0], sketches(), team=team)
-    with torch.no_grad():
-        for param in fit.objective.parameters():
-            param.add_(0.1 * team.rank)
+    weights = list(fit.objective.parameters())
+    for weight in weights:
+        weight.register_hook(lambda gradient: gradient * (1 + 0.01 * team.rank))
     fit.train_epoch(1)
-    return list(fit.objective.state_dict().values())
+    moments = [fit.optimizer.state[weight] for weight in weights]
+    return [
+        *(weight.detach() for weight in weights),
+        *(each[name] for each in moments for name in ("exp_avg", "exp_avg_sq")),
+    ]
+
+
+def normed(team: Team) -> dict[str, Any]:
+    """Train a network with batch norm that learns, and embed by all ranks and by one alone."""
+    spec = search("contrastive", backbone="resnet18", steps_per_epoch=2)
+    fit = Fit(spec, spec.splits[0], sketches(), team=team)
+    fit.train_epoch(1)
+    saved = Fit(spec, spec.splits[0], sketches())
+    saved.network.load_state_dict(fit.state()["network"])
+    return {
+        "statistics": [value.clone() for value in fit.network.buffers()],
+        "embedded": fit.embed(fit.select, {EMBEDDING})[EMBEDDING].clone(),
+        "saved": saved.embed(saved.select, {EMBEDDING})[EMBEDDING].clone(),
+    }
+
+
+def judged(team: Team) -> list[Any]:
+    """Judge losses of which one is not finite on the last rank only."""
+    losses = EpochLosses(team)
+    last = math.nan if team.rank == team.world - 1 else 2.0
+    return [losses.add(torch.tensor(value), None) for value in (1.0, last)] + [losses.mean(2)]
 
 
 def embedded(team: Team) -> Tensor:
@@ -133,6 +180,18 @@ def embedded(team: Team) -> Tensor:
     return fit.embed(fit.select, {EMBEDDING})[EMBEDDING].clone()
 
 
+def pretended(team: Team) -> dict[str, Any]:
+    """Return what a Fit holds whose ranks have a pretended GPU each."""
+    with pretend_gpu() as gpu:
+        found = fitted("proxy_anchor", team)
+        assert any(name.startswith("c10d::") for name in gpu.ops) or team.world == 1
+        return {
+            "value": found["value"],
+            "backbone": [value.cpu() for value in found["backbone"]],
+            "loss": [value.cpu() for value in found["loss"]],
+        }
+
+
 def everything(rank: int, world: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
@@ -140,11 +199,16 @@ def everything(rank: int, world: int) -> dict[str, Any]:
     for loss in NAMES:
         for name, labels in GLOBAL_BATCHES.items():
             results[f"{loss} {name}"] = ranks.one_step(loss, labels)
+        results[f"{loss} in chunks"] = ranks.one_step(loss, GLOBAL_BATCHES[WHOLE], chunk=2)
         results[f"{loss} five"] = ranks.five_steps(loss)
     for loss in FITTED:
         results[f"{loss} fit"] = fitted(loss, Team(rank, world))
+        results[f"{loss} fit in chunks"] = fitted(loss, Team(rank, world), chunk=4)
         results[f"{loss} own"] = fitted(loss, ALONE)  # as when folds are divided between workers
-    results["drifted"] = drifted(Team(rank, world))
+    results["pretended"] = pretended(Team(rank, world))
+    results["rounded"] = rounded(Team(rank, world))
+    results["normed"] = normed(Team(rank, world))
+    results["judged"] = judged(Team(rank, world))
     results["embedded"] = embedded(Team(rank, world))
     return results
 
@@ -285,6 +349,15 @@ def test_the_ranks_of_a_fit_hold_exactly_the_same_weights(runs, loss):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.parametrize("world", [1, *WORLDS])
+def test_ranks_with_a_gpu_each_have_the_weights_of_ranks_on_cpus(runs, world):
+    for rank in runs[world]:
+        there, here = rank["pretended"], rank["proxy_anchor fit"]
+        assert there["value"] == here["value"]
+        for part in ("backbone", "loss"):
+            assert all(map(torch.equal, there[part], here[part]))
+
+
 @pytest.mark.parametrize("loss", FITTED)
 def test_a_fit_of_its_own_is_untouched_by_the_other_ranks(runs, loss):
     (alone,) = runs[1]
@@ -298,11 +371,55 @@ def test_a_fit_of_its_own_is_untouched_by_the_other_ranks(runs, loss):
         )
 
 
+@pytest.mark.parametrize("world", [1, *WORLDS])
+@pytest.mark.parametrize("loss", NAMES)
+def test_a_batch_in_chunks_gives_the_loss_and_the_gradients_of_a_whole_one(runs, loss, world):
+    (alone,) = runs[1]
+    one = alone[f"{loss} {WHOLE}"]
+    for rank in runs[world]:
+        chunked = rank[f"{loss} in chunks"]
+        assert chunked["value"] == pytest.approx(one["value"], rel=1e-9)
+        assert largest_difference(chunked["backbone"], one["backbone"]) < 1e-9
+        assert largest_difference(chunked["loss"], one["loss"]) < 1e-9
+
+
+@pytest.mark.parametrize("world", [1, *WORLDS])
+@pytest.mark.parametrize("loss", FITTED)
+def test_a_fit_in_chunks_has_the_weights_of_a_fit_of_whole_batches(runs, loss, world):
+    (alone,) = runs[1]
+    one = alone[f"{loss} fit"]
+    for rank in runs[world]:
+        chunked = rank[f"{loss} fit in chunks"]
+        assert chunked["value"] == pytest.approx(one["value"], rel=1e-5)
+        for part in ("backbone", "loss"):
+            for ours, theirs in zip(chunked[part], one[part], strict=True):
+                assert (ours - theirs).abs().mean() < 1e-6  # the mean, as above
+
+
 @pytest.mark.parametrize("world", WORLDS)
-def test_weights_of_a_loss_that_drifted_apart_are_the_first_ranks_again(runs, world):
-    first, *others = (rank["drifted"] for rank in runs[world])
+def test_weights_of_a_loss_and_their_moments_are_equal_on_all_ranks_however_these_round(
+    runs, world
+):
+    first, *others = (rank["rounded"] for rank in runs[world])
     for other in others:
         assert all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_batch_norm_that_learns_is_scored_and_saved_with_the_same_statistics(runs, world):
+    first, *others = (rank["normed"] for rank in runs[world])
+    for other in others:
+        pairs = zip(first["statistics"], other["statistics"], strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+        assert torch.equal(first["embedded"], other["embedded"])
+    assert torch.allclose(first["embedded"], first["saved"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_all_ranks_agree_on_whether_a_loss_is_finite(runs, world):
+    for rank in runs[world]:
+        goes_on, still, mean = rank["judged"]
+        assert (goes_on, still, math.isfinite(mean)) == (True, False, False)
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -7,7 +7,15 @@ import sys
 import pytest
 import torch
 
-from trainables.distributed.process import own_device, set_deterministic, take_gpus
+from trainables.distributed import process
+from trainables.distributed.process import (
+    device_name,
+    own_device,
+    set_deterministic,
+    set_tf32,
+    take_gpus,
+    without_gpu,
+)
 
 PROGRAM = """
 import torch
@@ -91,6 +99,7 @@ def test_a_process_without_a_share_sees_no_gpu(
     share: float, seen: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # as Ray leaves it
+    monkeypatch.setattr(process, "_share", 1.0)
     fractions: list[float] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
@@ -99,11 +108,44 @@ def test_a_process_without_a_share_sees_no_gpu(
     assert fractions == [share] * (share == 0.5)
 
 
+def test_a_worker_without_a_share_trains_on_the_cpu_though_cuda_has_started_before(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Ray Train asks torch for GPUs before it calls a worker; from then on CUDA knows them."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(process, "_share", 1.0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    take_gpus(0.0)
+    assert own_device() == torch.device("cpu")
+    take_gpus(1.0)
+    assert own_device() == torch.device("cuda", 0)
+
+
 def test_the_device_is_the_current_gpu_with_its_number(monkeypatch: pytest.MonkeyPatch):
     assert own_device() == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     assert own_device() == torch.device("cuda", 1)
+
+
+def test_the_device_has_a_name_and_can_be_left_out(monkeypatch: pytest.MonkeyPatch):
+    assert device_name() == "CPU"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Tesla T4 at {device}")
+    assert device_name() == "Tesla T4 at cuda:0"
+    with without_gpu():
+        assert own_device() == torch.device("cpu")
+    assert own_device() == torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize(("wanted", "convolutions"), [(True, "tf32"), (False, "ieee")])
+def test_convolutions_round_to_tf32_only_if_wanted_and_matrix_products_never(wanted, convolutions):
+    set_tf32(wanted)
+    assert torch.backends.cudnn.conv.fp32_precision == convolutions
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert torch.backends.cudnn.allow_tf32 == wanted  # torch's compiler reads this one
 
 
 def test_deterministic_mode_is_set_and_taken_back(monkeypatch: pytest.MonkeyPatch):

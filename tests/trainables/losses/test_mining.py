@@ -6,13 +6,20 @@ from collections import Counter
 import pytest
 import torch
 from pytorch_metric_learning.distances import CosineSimilarity, LpDistance
+from pytorch_metric_learning.miners import DistanceWeightedMiner
 
 from search_spaces import LOSSES
 from tests.support.formulas_pair import cosine, distance
 from tests.support.formulas_triplet import batch_triplets, semi_hard
 from tests.support.specs import batch, triplet_batch
 from trainables.losses import BUILDERS
-from trainables.losses.mining import GivenTriplets, RandomPositive, SemiHardNegative, WholeAnchors
+from trainables.losses.mining import (
+    DistanceWeighted,
+    GivenTriplets,
+    RandomPositive,
+    SemiHardNegative,
+    WholeAnchors,
+)
 
 LOPSIDED = torch.tensor([0, 1, 0, 2, 0, 1, 0, 1, 0, 0, 0, 1])
 CASES = [batch(0), batch(1), batch(2, per_class=6), (batch(3)[0], LOPSIDED)]
@@ -105,3 +112,25 @@ def test_a_distance_weighted_negative_comes_as_often_as_one_over_the_density_of_
     assert total == 2000  # as many triplets per anchor as its class has images
     for n, weight in weights.items():
         assert counts[n] / total == pytest.approx(weight / sum(weights.values()), abs=0.04)
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_distance_weighted_triplets_come_as_often_as_the_librarys(case):
+    embeddings, labels = CASES[case]
+    torch.manual_seed(0)
+    ours, theirs = (
+        Counter(triplet for _ in range(2000) for triplet in listed(miner(embeddings, labels)))
+        for miner in (DistanceWeighted(), DistanceWeightedMiner())
+    )
+    assert {a for a, _, _ in ours} == {a for a, _, _ in theirs}
+    assert sum(ours.values()) == sum(theirs.values())
+    for triplet in {*ours, *theirs}:
+        spread = math.sqrt(ours[triplet] + theirs[triplet])
+        assert abs(ours[triplet] - theirs[triplet]) < 5 * spread + 1, triplet
+
+
+def test_a_row_without_negatives_near_enough_has_no_distance_weighted_triplets():
+    rows = torch.tensor([[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [-0.9, 0.1]])
+    labels = torch.tensor([0, 0, 1, 1])
+    assert listed(DistanceWeighted()(rows, labels)) == []
+    assert listed(DistanceWeighted()(rows * math.nan, labels)) == []

@@ -90,3 +90,13 @@ def test_a_boundary_without_tuples_stays_where_it_is(name):
         torch.equal(param, old) for param, old in zip(objective.parameters(), before, strict=True)
     )
     assert all(param.grad is not None for param in objective.parameters())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_diverged_batch_has_a_loss_that_is_not_finite_or_none_at_all(name):
+    """Steps go on until the next look at the losses, so a loss must bear what is not a number."""
+    embeddings, labels = batch_for(name, 0)
+    objective = make(name)
+    value = objective((embeddings * torch.nan).requires_grad_(), labels)
+    value.backward()
+    assert not value.isfinite() or value == 0

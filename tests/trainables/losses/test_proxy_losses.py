@@ -14,6 +14,7 @@ from search_spaces.losses import proxy as proxy_cards
 from tests.support import formulas_classification, formulas_proxy
 from tests.support.specs import batch
 from trainables.losses import classification, proxy
+from trainables.losses.labels import UNLABELLED
 from trainables.losses.objective import Objective
 from trainables.losses.proxy_formulas import SparseCenters
 
@@ -43,36 +44,6 @@ def set_weights(objective: Objective, rows: Tensor) -> None:
 
 # ---- the cards
 
-# Musgrave et al., A Metric Learning Reality Check, ECCV 2020: supplementary page, optimal
-# hyperparameters on CUB.
-REALITY = {
-    "proxy_nca_pml": {"weights_lr": 6.04e-3, "softmax_scale": 13.98},
-    "normalized_softmax": {"weights_lr": 4.46e-3, "temperature": 0.1087},
-    "cosface": {"weights_lr": 2.53e-3, "margin": 0.6182, "scale": 100},
-    "arcface": {"weights_lr": 5.13e-3, "margin": 23.22, "scale": 100},
-    "soft_triple": {
-        "weights_lr": 5.37e-5,
-        "alpha": 78.02,
-        "gamma": 58.95,
-        "tau": 0.3754,
-        "margin": 0.4307,
-    },
-}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_card_holds_the_reality_checks_optimum_or_none(name):
-    assert {
-        key: param.reality for key, param in CARDS[name].params.items() if param.reality is not None
-    } == REALITY.get(name, {})
-
-
-def test_soft_triples_optimum_of_table_15_is_the_reality_checks_rounded_or_cut():
-    for key, value in REALITY["soft_triple"].items():
-        param = CARDS["soft_triple"].params[key]
-        # 58.95 was cut to 58, on a grid of tens.
-        assert abs(param.found - value) < (1 if key == "gamma" else param.grid.step)
-
 
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_have_a_rate_on_their_card_and_are_not_decayed(name):
@@ -87,6 +58,8 @@ def test_weights_have_a_rate_on_their_card_and_are_not_decayed(name):
 @pytest.mark.parametrize("label", [CLASSES, 120, -1, -100])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_label_without_a_weight_is_refused(name, label):
+    if label == UNLABELLED and CARDS[name].unlabelled:
+        return
     with pytest.raises(
         ValueError,
         match=rf"Labels must be 0 to 3, .*({label}|to {label}); number the split's classes from 0",
@@ -313,3 +286,39 @@ def test_the_thesiss_first_loss_pulls_as_proxy_anchor_does_and_leaves_other_imag
     assert not torch.allclose(
         gradients["proxy_anchor", "as is"], gradients["proxy_anchor", "moved"]
     )
+
+
+def test_our_third_loss_is_the_first_where_relations_weigh_nothing_and_else_sees_other_images():
+    rows, labels = batch(0)
+    first = make("thesis_loss_1").double()(rows, labels).item()
+    assert make("thesis_loss_3", relations=0).double()(rows, labels).item() == pytest.approx(first)
+    moved = rows.clone()
+    moved[labels == 1] *= -1
+    gradients = []
+    for embeddings in (rows, moved):
+        leaf = embeddings.clone().requires_grad_()
+        make("thesis_loss_3", alpha=4).double()(leaf, labels).backward()
+        gradients.append(leaf.grad[labels == 0])
+    assert not torch.allclose(*gradients)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if CARDS[name].unlabelled])
+def test_an_image_without_a_label_counts_in_a_loss_that_says_so_but_is_pulled_by_no_proxy(name):
+    """In a loop: it is in the sum of 6.2, and in no class."""
+    rows, labels = batch(0)
+    hidden = torch.where(torch.arange(len(labels)) % 2 == 0, labels, UNLABELLED)
+    objective = make(name, alpha=4).double()
+    (proxies,) = (param.tolist() for param in objective.parameters())
+    setting = {**CARDS[name].defaults, "alpha": 4}
+    expected = FORMULAS[name](rows.tolist(), hidden.tolist(), proxies, **setting)
+    assert objective(rows, hidden).item() == pytest.approx(expected, rel=1e-9)
+    assert expected != pytest.approx(objective(rows, labels).item(), rel=1e-6)
+    only = hidden != UNLABELLED
+    assert expected != pytest.approx(objective(rows[only], hidden[only]).item(), rel=1e-6)
+
+
+def test_a_batch_without_any_label_pulls_nothing_and_stays_finite():
+    rows, labels = batch(0)
+    leaf = rows.clone().requires_grad_()
+    make("thesis_loss_2").double()(leaf, torch.full_like(labels, UNLABELLED)).backward()
+    assert leaf.grad.isfinite().all()

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+from sklearn.cluster import KMeans
 
+from tests.support.pretend_gpu import pretend_gpu
 from tests.support.slow_metrics import CASES, data
 from trainables.metrics.clustering import CLUSTERING, cluster, f1, nmi
+from trainables.metrics.k_means import k_means
 from trainables.metrics.ranking import directions
 from trainables.metrics.retrieval import score_retrieval
 
@@ -82,3 +85,50 @@ def test_no_pair_found_scores_zero():
     assert f1(np.array([0, 0, 1]), np.array([0, 1, 1])) == 0
     assert f1(np.arange(3), np.arange(3)) == 0
     assert nmi(np.array([0, 0, 1, 1]), np.zeros(4)) == 0
+
+
+def spread_within(rows: torch.Tensor, found: np.ndarray) -> float:
+    """Return the sum of squared distances to the clusters' means."""
+    return sum(
+        float((rows[found == each] - rows[found == each].mean(0)).square().sum())
+        for each in np.unique(found)
+    )
+
+
+def test_clusters_are_as_tight_as_scikit_learns():
+    ours, theirs = [], []
+    for seed in range(8):
+        embeddings, _ = data(seed, count=200, classes=12)
+        unit = directions(embeddings)
+        other = KMeans(12, n_init=1, random_state=seed).fit_predict(unit.numpy())
+        ours.append(spread_within(unit, k_means(unit, 12).numpy()))
+        theirs.append(spread_within(unit, other))
+    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.02)
+
+
+def test_clusters_that_lie_apart_are_found():
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.nn.functional.normalize(torch.randn(20, 16, generator=generator))
+    labels = torch.arange(20).repeat_interleave(7)
+    rows = centres[labels] + 0.02 * torch.randn(140, 16, generator=generator)
+    assert nmi(labels.numpy(), k_means(rows, 20).numpy()) == pytest.approx(1)
+    other = KMeans(20, n_init=1, random_state=0).fit_predict(rows.numpy())
+    assert nmi(labels.numpy(), other) == pytest.approx(1)
+
+
+def test_clusters_do_not_depend_on_how_many_distances_are_held_at_a_time(monkeypatch):
+    rows = directions(data(0, count=150, classes=9)[0])
+    whole = k_means(rows, 9)
+    monkeypatch.setattr("trainables.metrics.k_means.BLOCK_BYTES", 1000)
+    assert torch.equal(k_means(rows, 9), whole)
+
+
+def test_clusters_are_found_on_the_gpu_and_only_their_numbers_come_back():
+    embeddings, labels = data(0, count=150, classes=9)
+    unit = directions(embeddings).float()
+    here = cluster(unit, 9)
+    with pretend_gpu() as gpu:
+        there = cluster(unit.to("cuda:0"), 9)
+    assert (here == there).all()
+    copied = [size for kind, size in gpu.copies if kind == "device to host"]
+    assert max(copied) <= 8 * len(labels)

@@ -18,6 +18,7 @@ from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
 from trainables.metrics.clustering import CLUSTERING
 from trainables.metrics.retrieval import (
+    LOSS_VALUE,
     METRICS,
     NEAREST,
     SCORES,
@@ -92,9 +93,9 @@ def test_the_reality_checks_examples_score_as_printed(example):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_a_metric_has_a_value_per_query_or_is_a_clustering(name):
-    assert (name in SCORES) != (name in CLUSTERING)
-    assert {*SCORES, *CLUSTERING} == set(METRICS)
+def test_a_metric_has_a_value_per_query_or_is_a_clustering_or_the_loss(name):
+    assert (name in SCORES) + (name in CLUSTERING) + (name == LOSS_VALUE) == 1
+    assert {*SCORES, *CLUSTERING, LOSS_VALUE} == set(METRICS)
     assert set(NEAREST) <= set(SCORES)
 
 

@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainables.losses import Objective
 from trainables.networks.backbones import BACKBONES, POOLINGS, InputNorm
-from trainables.networks.network import HeadConfig, InputLayer, Network, build_network
+from trainables.networks.network import POOLS, HeadConfig, InputLayer, Network, build_network
 from trainables.training.optimiser import make_optimiser, parameter_groups, set_learning_rates
 
 NAMES = sorted(BACKBONES)
@@ -182,6 +182,35 @@ def test_poolings_are_what_they_say():
     assert expected.keys() == POOLINGS.keys()
     for pooling, value in expected.items():
         assert torch.allclose(pooled[pooling], value, atol=1e-5), pooling
+
+
+@pytest.mark.parametrize("sides", [(7, 7), (3, 3), (4, 5), (8, 6), (1, 2)])
+@pytest.mark.parametrize(
+    ("pooling", "torchs"),
+    [
+        ("gmp", lambda maps: F.adaptive_max_pool2d(maps, 1).flatten(1)),
+        ("grid", lambda maps: F.adaptive_avg_pool2d(maps, 3).flatten(1)),
+    ],
+    ids=["gmp", "grid"],
+)
+def test_poolings_have_the_values_and_gradients_of_torchs_own_to_the_bit(pooling, torchs, sides):
+    maps = torch.randn(4, 5, *sides, generator=torch.Generator().manual_seed(0))
+    maps = maps.to(memory_format=torch.channels_last)
+    grads = []
+    for pool in (POOLS[pooling][0], torchs):
+        leaf = maps.clone().requires_grad_()
+        pooled = pool(leaf)
+        (pooled * pooled.detach().cos()).sum().backward()
+        grads.append((pooled, leaf.grad))
+    (ours, our_grad), (theirs, their_grad) = grads
+    assert torch.equal(ours, theirs)
+    assert torch.equal(our_grad, their_grad)
+
+
+def test_cells_that_tie_for_the_maximum_share_its_gradient():
+    maps = torch.tensor([[[[3.0, 1.0], [3.0, 0.0]]]], requires_grad=True)
+    POOLS["gmp"][0](maps).backward()
+    assert maps.grad.tolist() == [[[[0.5, 0.0], [0.5, 0.0]]]]
 
 
 def test_an_unknown_pooling_gets_the_near_name():

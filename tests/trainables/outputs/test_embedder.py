@@ -18,11 +18,11 @@ from trainables.contract import BEST, NOT_TRAINED, DatasetRef, Outputs, Split, T
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import Dataset, load
 from trainables.datasets.vectors import load_vectors
+from trainables.inputs.features import Features, load_data
 from trainables.networks.network import HeadConfig, build_network
 from trainables.outputs import artifacts
 from trainables.outputs.embedder import CONFIG, ONNX, WEIGHTS, Embedder
 from trainables.outputs.exporting import Exported, _normalized, export_model
-from trainables.training.features import Features, load_data
 from trainables.training.learner import Learner
 
 
@@ -33,7 +33,7 @@ def trained(spec: TrialSpec, data: Dataset | Features, folder: Path) -> Learner:
         learner.epoch()
     learner.read_test()
     folder.mkdir(exist_ok=True)
-    artifacts.write_checkpoint(folder, {"state": learner.state(), "artifacts": learner.artifacts()})
+    artifacts.write_outputs(folder, {"state": learner.state(), "artifacts": learner.artifacts()})
     return learner
 
 

@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from search_spaces import LOSSES
 from tests.support.specs import FEW, SPLIT, search, sketches
 from trainables.contract import UNTRAINED, Split, TrialSpec
+from trainables.losses.labels import UNLABELLED
 from trainables.training.fit import Fit
 from trainables.training.optimiser import set_learning_rates
 
@@ -115,8 +117,9 @@ def test_one_step_equals_the_same_step_written_out(loss):
     augmented = fit.train.augmented
 
     def spy(rows, looks):
-        seen["labels"], seen["images"] = fit.train.labels[rows], augmented(rows, looks)
-        return seen["images"].clone()
+        pending = augmented(rows, looks)
+        seen["labels"], seen["images"] = fit.train.labels[rows], pending.now()
+        return pending
 
     fit.train.augmented = spy
     value = fit.train_epoch(1)
@@ -177,13 +180,15 @@ def test_batches_and_looks_are_each_drawn_anew_for_every_seed_fold_and_epoch(los
     def spy(rows, looks):
         rows_seen.add(rows.tobytes())
         looks_seen.add(looks.tobytes())
-        return torch.zeros(1)
+        return Mock()
 
     keys = [(seed, fold, epoch) for seed in (0, 1) for fold in (0, 1) for epoch in (1, 2)]
     for seed, fold, epoch in keys:
         fit = make(search(loss, seed=seed, steps_per_epoch=1), fold=fold)
         monkeypatch.setattr(fit.train, "augmented", spy)
-        monkeypatch.setattr(fit, "_step", lambda images, targets: 1.0)
+        monkeypatch.setattr(
+            fit, "step", Mock(return_value=torch.tensor(1.0), share=None, last=None)
+        )
         fit.train_epoch(epoch)
     assert len(rows_seen) == len(looks_seen) == len(keys)
 
@@ -246,7 +251,7 @@ def test_scoring_is_retrieval_among_plain_images_and_leaves_the_weights_alone(mo
     before = weights(fit)
     fit.network.train()
     whole = fit.score(fit.select)
-    monkeypatch.setattr("trainables.training.images.SCORING_PIXELS", 7 * 28 * 28)
+    monkeypatch.setattr("trainables.inputs.images.SCORING_PIXELS", 7 * 28 * 28)
     parts = fit.score(fit.select)
     assert whole.means == pytest.approx(parts.means, abs=0.01)
     assert set(whole.means) == set(fit.spec.training.metrics)
@@ -322,3 +327,39 @@ def test_mined_batches_hold_the_hardest_neighbours_of_the_last_epoch_and_survive
     assert fit.neighbours is first  # looked for every second epoch
     fit.train_epoch(4)
     assert fit.neighbours is not first
+
+
+def test_a_loss_trains_on_the_labelled_share_of_every_class_in_as_many_steps_as_that_needs():
+    spec = replace(search(label_fraction=0.25, steps_per_epoch=None), label_seed=4)
+    fit, whole = make(spec), make(search(steps_per_epoch=None))
+    _, counts = np.unique(fit.train.labels, return_counts=True)
+    _, all_counts = np.unique(whole.train.labels, return_counts=True)
+    assert counts.tolist() == [round(count / 4) for count in all_counts]
+    assert fit.steps() == -(-len(fit.train) // 20) < whole.steps()
+    other = make(replace(spec, label_seed=5))
+    assert fit.train.ids.tolist() != other.train.ids.tolist()
+    assert math.isfinite(fit.train_epoch(1))
+
+
+def test_a_loss_that_can_use_images_without_a_label_sees_them_in_half_of_each_batch():
+    spec = search("thesis_loss_2", label_fraction=0.25, steps_per_epoch=None)
+    fit, whole = make(spec), make(search())
+    assert len(fit.train) == len(whole.train)
+    hidden = fit.targets == UNLABELLED
+    assert 0.7 < hidden.double().mean() < 0.8
+    assert (fit.targets[~hidden] == whole.targets[~hidden]).all()
+    assert fit.steps() == make(search(label_fraction=0.25, steps_per_epoch=None)).steps()
+    for batch in fit.batches(1):
+        assert hidden[batch].tolist() == [False] * 10 + [True] * 10
+    assert math.isfinite(fit.train_epoch(1))
+    balanced = make(replace(spec, training=replace(spec.training, batches="balanced")))
+    assert len(balanced.train) == int((~hidden).sum())
+
+
+@pytest.mark.parametrize("loss", ["thesis_loss_1", "thesis_loss_2", "thesis_loss_3"])
+def test_the_thesiss_losses_train_on_mined_batches_with_a_memory(loss):
+    fit = make(search(loss, batches="mined", memory=60))
+    assert math.isfinite(fit.train_epoch(1))
+    assert fit.neighbours is None
+    assert math.isfinite(fit.train_epoch(2))
+    assert fit.neighbours is not None

@@ -12,8 +12,8 @@ import torch
 
 from tests.support.specs import FEW, SPLIT, final, search, sketches, timeless
 from trainables.contract import ARTIFACTS, UNTRAINED, EpochRow, LawError, Outputs, Split, TrialSpec
-from trainables.metrics.retrieval import score_retrieval
-from trainables.outputs.artifacts import SEAL, STATE, write_checkpoint
+from trainables.metrics.retrieval import Retrieval, score_retrieval
+from trainables.outputs.artifacts import SEAL, write_outputs
 from trainables.training.learner import Learner
 
 OTHER = Split(train=tuple(range(20, 32)), select=tuple(range(32, 37)), test=SPLIT.test)
@@ -118,7 +118,7 @@ def test_the_test_classes_are_read_with_the_weights_of_the_best_epoch(monkeypatc
     network.load_state_dict(snapshots[chosen - 1])
     images = learner.fits[0].images(SPLIT.test)
     with torch.no_grad():
-        embeddings = network.eval()(images.plain(np.arange(len(images))))
+        embeddings = network.eval()(images.plain(np.arange(len(images))).now())
     labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
     expected = score_retrieval(embeddings, labels, learner.spec.training.metrics)
     assert row.test == pytest.approx(expected.means, abs=1e-6)
@@ -192,6 +192,45 @@ def test_an_absurd_learning_rate_diverges_and_still_gives_finite_rows(loss, step
         assert all(math.isfinite(value) for value in row.metrics().values())
         assert row.best == 0
     assert (rows[-1].done, rows[-1].diverged) == (True, True)
+
+
+def scores(learner: Learner, monkeypatch: pytest.MonkeyPatch, *scripted: float) -> None:
+    """Let the learner's epochs score so on the select classes, in place of training."""
+    left = iter(scripted)
+    fit = learner.fits[0]
+    monkeypatch.setattr(fit, "train_epoch", lambda _: 1.0)
+    monkeypatch.setattr(
+        fit, "score", lambda _: Retrieval({"map_at_r": next(left)}, {}, torch.empty(0), 0)
+    )
+
+
+@pytest.mark.parametrize("warm_up", [0, 2])
+@pytest.mark.parametrize("trial", [search, final])
+def test_patience_ends_a_trial_whose_score_has_not_grown_for_so_long(monkeypatch, trial, warm_up):
+    learner = make(trial(epochs=9, patience=3, warm_up=warm_up))
+    scores(learner, monkeypatch, *[0.1] * warm_up, 0.2, 0.3, 0.3, 0.1, 0.2)
+    rows = run(learner)
+    assert [row.out_of_patience for row in rows] == [False] * (4 + warm_up) + [True]
+    assert rows[-1].done
+    assert rows[-1].best == 0.3
+    assert rows[-1].best_epochs == (2 + warm_up,)
+    again = make(trial(epochs=9, patience=3, warm_up=warm_up))
+    again.load(learner.state())
+    assert again.done
+
+
+def test_a_score_that_grows_in_time_keeps_a_trial_and_its_last_epoch_finishes_it(monkeypatch):
+    learner = make(search(epochs=6, patience=2))
+    scores(learner, monkeypatch, 0.1, 0.1, 0.2, 0.3, 0.3, 0.3)
+    rows = run(learner)
+    assert len(rows) == 6
+    assert not any(row.out_of_patience for row in rows)
+
+
+def test_a_trial_that_holds_nothing_out_knows_no_patience():
+    everything = (Split((*SPLIT.train, *SPLIT.select), (), SPLIT.test),)
+    refit = replace(final(epochs=4, patience=1), rule="refit", splits=everything)
+    assert len(run(make(refit))) == 4
 
 
 def out_of_memory(*_: object) -> None:
@@ -271,8 +310,8 @@ def test_queries_csv_has_one_row_per_test_query_and_its_mean_is_the_reported_one
     learner = make(replace(final("multi_similarity"), splits=splits))
     run(learner)
     reported = learner.read_test()
-    write_checkpoint(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([SEAL, STATE, *ARTIFACTS[:2]])
+    write_outputs(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([SEAL, *ARTIFACTS[:2]])
     rows = list(csv.DictReader((tmp_path / "queries.csv").open()))
     assert list(rows[0]) == ["fold", "rule", "image", "class", *learner.spec.training.metrics]
     joined = [row for row in rows if row["fold"] == "concatenated"]
@@ -301,7 +340,7 @@ def test_the_saved_weights_of_every_split_load_without_pickle_and_are_the_chosen
     learner = make(replace(final(), splits=(SPLIT, OTHER)))
     run(learner)
     learner.read_test()
-    write_checkpoint(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    write_outputs(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
     saved = torch.load(tmp_path / "best.pt", weights_only=True)
     assert len(saved) == 2
     for weights, (i, fit) in zip(saved, learner.fits.items(), strict=True):
@@ -329,7 +368,7 @@ def test_an_untrained_trial_is_done_at_once_and_reads_the_test_classes(backbone,
     assert row.epochs == (0,)
     assert row.queries == 360
     assert all(0 < value < 1 for value in row.test.values())
-    write_checkpoint(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    write_outputs(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
     assert (tmp_path / "queries.csv").read_text().count("\n") == 361
 
 
@@ -338,7 +377,7 @@ def test_an_untrained_trial_on_raw_pixels_is_retrieval_among_raw_pixels():
     images = make(spec).fits[0].images(SPLIT.test)
     labels = torch.tensor([SPLIT.test.index(label) for label in images.labels])
     expected = score_retrieval(
-        images.plain(np.arange(len(images))).flatten(1).float(), labels, spec.training.metrics
+        images.plain(np.arange(len(images))).now().flatten(1).float(), labels, spec.training.metrics
     )
     assert make(spec).read_test().test == pytest.approx(expected.means)
 
@@ -409,7 +448,7 @@ def test_kept_embeddings_are_those_of_all_images_of_the_split(tmp_path):
     )
     run(learner)
     learner.read_test()
-    write_checkpoint(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
+    write_outputs(tmp_path, {"state": learner.state(), "artifacts": learner.artifacts()})
     kept = np.load(tmp_path / "embeddings.npz", allow_pickle=False)
     assert sorted(kept.files) == sorted(
         f"{i}/{name}" for i in (0, 1) for name in ("image", "class", "embedding", "pooled")

@@ -216,3 +216,20 @@ def test_names_are_known_without_torch():
         ).returncode
         == 0
     )
+
+
+def test_weights_rate_ties_the_losss_own_weights_to_the_networks_rate() -> None:
+    network, objective = parts(weights_lr=0.5)
+    groups = parameter_groups(
+        network,
+        objective,
+        learning_rate=6e-4,
+        head_learning_rate=None,
+        weight_decay=0,
+        weights_rate=100,
+    )
+    assert {group["name"]: group["lr"] for group in groups} == {
+        "trunk": 6e-4,
+        "head": 6e-4,
+        "loss": pytest.approx(0.06),
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tests.support.specs import TRANSFORM, frozen_trunk
+from tests.support.waiting import await_that
 from trainables.contract import DatasetRef, ModelConfig
 from trainables.datasets.decode import BrokenImageError
-from trainables.training.feature_cache import PART, FeaturePass, compute_part, extract, passes_of
+from trainables.inputs.feature_cache import PART, FeaturePass, compute_part, extract, passes_of
 from trainables.workers import extraction
 from trainables.workers.extraction import extract_on_ray
 
@@ -94,6 +96,26 @@ def test_a_part_that_was_kept_is_not_computed_again(on_workers: Path, tmp_path: 
     features = wanted.open()[0]
     assert (features[:PART] == 7).all()
     assert not (features[PART:] == 7).any()
+
+
+def test_who_waits_for_another_process_shows_how_far_that_is_and_computes_nothing(
+    on_workers: Path, tmp_path: Path
+) -> None:
+    wanted, heard = wanted_in(tmp_path), Heard()
+    parts = [compute_part(wanted, number) for number in wanted.parts]
+    waits = threading.Thread(
+        target=lambda: extract_on_ray(wanted, gpus=0, progress=heard, say=heard.said.append)
+    )
+    with wanted.lock():
+        waits.start()
+        for number, part in enumerate(parts):
+            wanted.keep(number, part)
+            shown = min((number + 1) * PART, 360)
+            await_that(lambda shown=shown: (shown, 360) in heard.done)
+        wanted.finish()
+    waits.join()
+    assert heard.said == ["Another process computes the same features; waiting for it."]
+    np.testing.assert_array_equal(wanted.open()[0], np.concatenate(parts))
 
 
 def test_a_missing_weight_file_is_one_sentence(on_workers: Path, tmp_path: Path) -> None:

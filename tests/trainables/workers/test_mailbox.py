@@ -43,7 +43,7 @@ def test_every_worker_answers_in_rank_order():
         ]
         generation, nodes = await box.gathered()
         assert (generation, nodes) == (1, ["node 0", "node 1"])
-        answers = [await box.ask(generation, name, ()) for name in ("begin", "step")]
+        answers = [await box.ask(generation, name, (), seconds=60) for name in ("begin", "step")]
         await box.dismiss()
         assert await asyncio.gather(*workers) == ["stop", "stop"]
         return answers
@@ -61,7 +61,7 @@ def test_an_error_of_all_is_the_trials_and_the_group_goes_on():
     async def script(box: Mailbox) -> tuple[Answers, list[str]]:
         workers = [asyncio.create_task(worker(box, rank, failing)) for rank in range(2)]
         generation, _ = await box.gathered()
-        answers = await box.ask(generation, "step", ())
+        answers = await box.ask(generation, "step", (), seconds=60)
         await box.dismiss()
         return answers, await asyncio.gather(*workers)
 
@@ -78,7 +78,7 @@ def test_who_waits_in_vain_for_a_failed_one_is_lost_with_it(monkeypatch: pytest.
         # In a collective call that never returns.
         second = asyncio.create_task(worker(box, 1, lambda name: None))
         generation, _ = await box.gathered()
-        answers = await box.ask(generation, "step", ())
+        answers = await box.ask(generation, "step", (), seconds=60)
         second.cancel()
         return answers, await first
 
@@ -92,7 +92,7 @@ def test_a_worker_that_joins_again_means_that_the_command_was_lost():
     async def script(box: Mailbox) -> tuple[Answers, Answers, Answers]:
         old = [asyncio.create_task(worker(box, rank, lambda name: None)) for rank in range(2)]
         generation, _ = await box.gathered()
-        asked = asyncio.create_task(box.ask(generation, "step", ()))
+        asked = asyncio.create_task(box.ask(generation, "step", (), seconds=60))
         await asyncio.sleep(0)
         for task in old:
             task.cancel()
@@ -102,7 +102,10 @@ def test_a_worker_that_joins_again_means_that_the_command_was_lost():
         lost = await asked
         now, _ = await box.gathered()
         assert now == generation + 1
-        stale, fresh = await box.ask(generation, "step", ()), await box.ask(now, "begin", ())
+        stale, fresh = (
+            await box.ask(generation, "step", (), seconds=60),
+            await box.ask(now, "begin", (), seconds=60),
+        )
         await box.dismiss()
         await asyncio.gather(*new)
         return lost, stale, fresh
@@ -116,7 +119,7 @@ def test_a_worker_that_joins_again_means_that_the_command_was_lost():
 def test_nothing_is_asked_of_a_group_that_is_not_complete():
     async def script(box: Mailbox) -> Answers:
         await box.join(0, "node 0", "first")
-        answers: Answers = await box.ask(1, "step", ())
+        answers: Answers = await box.ask(1, "step", (), seconds=60)
         return answers
 
     assert play(script).lost
@@ -138,7 +141,7 @@ def test_who_came_up_before_a_worker_died_is_not_waited_for(order: tuple[int, in
             await asyncio.sleep(0)
         generation, nodes = await box.gathered()
         assert nodes == ["node 0", "node 1"]
-        answers = await box.ask(generation, "step", ())
+        answers = await box.ask(generation, "step", (), seconds=60)
         await box.dismiss()
         await asyncio.gather(*new)
         return answers
@@ -157,7 +160,7 @@ def test_a_group_that_has_to_restart_is_not_there_until_it_has(
             for rank, work in enumerate((failing, lambda name: None))
         )
         generation, _ = await box.gathered()
-        assert (await box.ask(generation, "step", ())).lost
+        assert (await box.ask(generation, "step", (), seconds=60)).lost
         there = asyncio.create_task(box.gathered())
         for _ in range(10):
             await asyncio.sleep(0)  # a turn for everyone
@@ -169,3 +172,15 @@ def test_a_group_that_has_to_restart_is_not_there_until_it_has(
         await first
 
     play(script)
+
+
+def test_a_worker_that_does_not_answer_in_time_is_named_and_the_others_restart():
+    async def script(box: Mailbox) -> Answers:
+        prompt = asyncio.create_task(worker(box, 0, lambda name: name))
+        await box.join(1, "node 1", "first", "the actor that hangs")
+        generation, _ = await box.gathered()
+        answers: Answers = await box.ask(generation, "step", (), seconds=0.05)
+        assert await prompt == "abort"
+        return answers
+
+    assert play(script) == Answers([], {}, lost=True, late=["the actor that hangs"])

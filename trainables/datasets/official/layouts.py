@@ -13,7 +13,7 @@ def read_layout(name: str, folder: Path, train_classes: int) -> Listing:
 
 
 def _cub200(folder: Path, train_classes: int) -> Listing:
-    # Nothing opens train_test_split.txt: it cuts every class in two, the closed-set task.
+    # train_test_split.txt cuts every class in two, the closed-set task; nothing here opens it.
     lists = ("classes.txt", "images.txt", "image_class_labels.txt")
     root = find_holding(folder, *lists, "images")
     if root is None:

@@ -1,0 +1,1 @@
+"""Define the keys of a study: what each accepts, its default, and what it means."""

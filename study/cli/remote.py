@@ -78,16 +78,10 @@ def _words(context: typer.Context, head: ClusterHead) -> list[str]:
         value = context.params.get(param.name or "")
         if value is None or param.name in ("cluster", "studies"):
             continue
-        if param.param_type_name == "option":
-            words += (
-                [param.opts[0]]
-                if value is True
-                else []
-                if value is False
-                else [param.opts[0], str(value)]
-            )
-        else:
-            words.append(str(value))
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if each is not False:
+                words += [param.opts[0]] if param.param_type_name == "option" else []
+                words += [] if each is True else [str(each)]
     given = context.get_parameter_source("studies")
     return [
         *words,

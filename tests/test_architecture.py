@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import get_args
@@ -55,9 +56,17 @@ DOORS = {
 }
 
 
+parsed = cache(ast.parse)  # every law reads every file
+
+
+def nodes(path: Path) -> Iterator[ast.AST]:
+    """Yield every node of a file's syntax."""
+    return ast.walk(parsed((ROOT / path).read_text()))
+
+
 def imports(path: Path) -> Iterator[str]:
     """Yield every module that a file imports, also one that is taken out of its package."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -73,13 +82,19 @@ def is_module(name: str) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
+@cache
+def importers_by_package() -> dict[str, set[str]]:
+    """Return by package the product files that import it."""
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        for name in imports(path):
+            found.setdefault(name.split(".")[0], set()).add(path.as_posix())
+    return found
+
+
 def importers(package: str) -> list[str]:
     """Return the product files that import a package."""
-    return [
-        path.as_posix()
-        for path in FILES
-        if package in {name.split(".")[0] for name in imports(path)}
-    ]
+    return sorted(importers_by_package().get(package, ()))
 
 
 def lies_in(file: str, place: str) -> bool:
@@ -174,7 +189,7 @@ def test_events_are_interpreted_in_one_module_only() -> None:
     """Others make events or read their fields; only the state asks which kind one is."""
     asked = []
     for path in FILES:
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.MatchClass):
                 names = {ast.unparse(node.cls)}
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
@@ -203,7 +218,7 @@ def test_only_the_record_spells_a_trials_identity() -> None:
 def spells_a_trial(source: str) -> bool:
     """Return whether a file has a part of a trial's name, or joins a cell or a role to the rest."""
     parts = re.compile(r"[\"'{/](search|final|refit|published|published_refit)-|[\"']-round")
-    texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr)]
+    texts = [node for node in ast.walk(parsed(source)) if isinstance(node, ast.JoinedStr)]
     return bool(parts.search(source)) or any(map(joins_a_trial, texts))
 
 
@@ -236,7 +251,7 @@ def test_a_name_of_a_trial_is_found_however_it_is_spelt(source: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_every_file_opens_with_one_sentence_and_stays_short(path: Path) -> None:
     source = (ROOT / path).read_text()
-    tree = ast.parse(source)
+    tree = parsed(source)
     header = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split())
     assert header.endswith((".", "?"))
     assert not re.search(r"[.?!] +[A-Z`]", header), "one sentence"
@@ -249,7 +264,7 @@ def test_every_file_opens_with_one_sentence_and_stays_short(path: Path) -> None:
 
 def test_checkpoints_are_only_loaded_as_plain_tensors() -> None:
     for path in FILES:
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in (
                 "torch.load",
                 "load_state_dict_from_url",
@@ -272,7 +287,7 @@ NO_VERBS |= {"When", "Where", "Whether", "Which", "Who", "Why"}
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_public_docstrings_are_sentences(path: Path) -> None:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in nodes(path):
         if not isinstance(node, kinds) or node.name.startswith("_"):
             continue
         text = ast.get_docstring(node, clean=False)

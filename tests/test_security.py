@@ -85,6 +85,7 @@ def test_a_local_ray_and_its_dashboard_listen_on_the_loopback_alone_behind_their
     assert {address.removeprefix("::ffff:") for address in found} == {"127.0.0.1"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_ui_listens_on_the_loopback_alone_and_goes_with_its_terminal(tmp_path: Path) -> None:
     """A dropped ssh is a SIGHUP: a server that stayed would keep the port, also one in the

@@ -29,12 +29,17 @@ class Sample:
 
         queries: one row per run, model and test query. replicates: the replicate of each run.
         """
-        by_class = queries.groupby(["run_id", "class"])[metric].agg(["mean", "size"])
-        means = by_class["mean"].unstack()
-        averaged = means.groupby(means.index.map(replicates)).mean().sort_index()
-        counts = by_class["size"].groupby("class").mean().reindex(means.columns).to_numpy(float)
-        ids = tuple(int(each) for each in averaged.index)
-        return cls(averaged.to_numpy(float), counts, ids)
+        run_of, runs = pd.factorize(queries["run_id"])
+        class_of, classes = pd.factorize(queries["class"], sort=True)
+        cell, shape = run_of * len(classes) + class_of, (len(runs), len(classes))
+        values = queries[metric].to_numpy(float)
+        sizes = np.bincount(cell, minlength=len(runs) * len(classes)).reshape(shape)
+        sums = np.bincount(cell, values, minlength=len(runs) * len(classes)).reshape(shape)
+        means = np.divide(sums, sizes, out=np.full(shape, np.nan), where=sizes > 0)
+        units = np.array([replicates[run] for run in runs])
+        ids = tuple(int(each) for each in np.unique(units))
+        averaged = np.stack([np.nanmean(means[units == each], axis=0) for each in ids])
+        return cls(averaged, sizes.sum(axis=0) / (sizes > 0).sum(axis=0), ids)
 
     @property
     def weights(self) -> Floats:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NEAR = 0.01  # one point
 FEWEST_TRIALS = 4  # that give an importance
+ROUNDING = 1e-12  # scores that differ by less are equal
 
 
 def best_so_far(scores: Sequence[float]) -> Floats:
@@ -49,7 +50,8 @@ def importance(
 ) -> dict[str, float]:
     """Return the share of the score's variance that each hyperparameter explains (fANOVA).
 
-    The shares add up to 1, largest first; there are none with too few trials or constant scores.
+    The shares add up to 1, largest first; there are none with too few trials, with constant
+    scores, or where no parameter explains any of them.
     space: what a parameter may be; one that is not there takes the range of its values.
     """
     import optuna
@@ -59,7 +61,7 @@ def importance(
         for name in dict.fromkeys(key for setting in settings for key in setting)
         if len({s.get(name) for s in settings}) > 1
     ]
-    if len(settings) < FEWEST_TRIALS or not names or len(set(scores)) < 2:
+    if len(settings) < FEWEST_TRIALS or not names or np.ptp(scores) < ROUNDING:
         return {}
     distributions = {
         name: _distribution(
@@ -79,9 +81,11 @@ def importance(
             )
     if len(study.trials) < FEWEST_TRIALS:
         return {}
-    found = optuna.importance.get_param_importances(
-        study, evaluator=optuna.importance.FanovaImportanceEvaluator(seed=seed)
-    )
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=seed)
+    try:
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    except RuntimeError:  # no tree of fANOVA found anything to split by
+        return {}
     return {name: float(share) for name, share in found.items()}
 
 

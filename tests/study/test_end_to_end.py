@@ -240,6 +240,7 @@ def test_a_notebook_runs_on_the_study_and_draws_its_maps(
     )
 
 
+@pytest.mark.slow
 def test_without_mlflow_the_page_is_the_same_and_a_resume_makes_the_store_again(
     folder: Path, rows: StudyRows, ray_address: str
 ) -> None:

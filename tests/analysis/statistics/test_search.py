@@ -63,6 +63,13 @@ def test_importance_needs_trials_that_vary() -> None:
     assert importance([{"a": 0.1}, {"a": 0.2}], [0.1, 0.2], {}) == {}
 
 
+def test_a_parameter_that_explains_nothing_has_no_importance() -> None:
+    """Scores that centring left equal but for rounding; and equal settings that alone differ."""
+    spread = [{"a": 0.1 * i} for i in range(24)]
+    assert importance(spread, [0.0] * 8 + [-5.6e-17] * 8 + [0.0] * 8, {}) == {}
+    assert importance([{"a": 0.1}] * 4 + [{"a": 0.2}] * 4, [0, 1] * 4, {}).keys() <= {"a"}
+
+
 TRIALS = pd.DataFrame(
     {
         "cell": "c", "replicate": 1, "peeks": False,

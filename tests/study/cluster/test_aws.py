@@ -35,6 +35,7 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("aws")
 def test_ray_starts_a_head_and_a_worker_from_cluster_yaml() -> None:
     config: dict[str, Any] = prepare_config(yaml.safe_load((ROOT / "cluster.yaml").read_text()))

@@ -153,6 +153,7 @@ def test_a_trial_goes_on_after_its_process_died_at_a_step_and_at_a_save_and_stor
     assert same(done.folder, undisturbed)
 
 
+@pytest.mark.slow
 def test_trials_that_were_never_saved_start_over_and_come_to_the_same(
     undisturbed: Undisturbed, folder: Path
 ) -> None:

@@ -185,6 +185,7 @@ def test_a_trial_that_cannot_be_built_fails_and_leaves_the_group_as_it_was(group
     assert [usage["pid"] for usage in usages(group)] == before
 
 
+@pytest.mark.slow
 def test_a_killed_worker_comes_back_and_the_trial_goes_on_from_its_last_save(
     group: Group, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from study.cli.terminal import FAIRTRIAL, Studies, agree, one_sentence, terminal
+from study.cli.terminal import Studies, agree, one_sentence, terminal, typed
 from study.config.plan import expand
 from study.config.study_config import StudyConfig
 from study.driver.folder import config_of, find_study, tracking_uri
@@ -43,8 +43,8 @@ def audit(
             plan, folder, lambda done, total: bars.update(task, completed=done, total=total)
         )
     print(
-        f"Scored {count} search trials. `{FAIRTRIAL} report {study} --table transfer` shows how "
-        "well validation chose."
+        f"Scored {count} search trials. `{typed(f'report {study} --table transfer', studies)}` "
+        "shows how well validation chose."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from study.cli.terminal import FAIRTRIAL, Studies, agree, one_sentence
+from study.cli.terminal import Studies, agree, one_sentence, typed
 from study.config.study_config import StudyConfig
 from study.driver.folder import config_of, find_study, mlflow_files, studies_in, tracking_uri
 from study.driver.lease import REQUEST, Lease, Request, ask, holder
@@ -44,14 +44,14 @@ def _ask(study: str, root: Path, request: Request, what: str) -> None:
         time.sleep(0.1)
     if (folder / REQUEST).exists():
         print(
-            f"{driver} has not answered yet; it will as soon as it can. `{FAIRTRIAL} status "
-            f"{study} --watch` shows it."
+            f"{driver} has not answered yet; it will as soon as it can. "
+            f"`{typed(f'status {study} --watch', root)}` shows it."
         )
         return
     if waits:
         print(f"{study} ends before its first trial, and leaves nothing behind.")
         return
-    print(f"{study} {what}. `{FAIRTRIAL} run {study} --resume` resumes it.")
+    print(f"{study} {what}. `{typed(f'run {study} --resume', root)}` resumes it.")
 
 
 def delete(
@@ -136,6 +136,7 @@ def reap(studies: Studies = "studies") -> None:
             print(f"{folder.name}: {error}")
             continue
         mended += 1
-        print(f"{folder.name}: cleaned up; `{FAIRTRIAL} run {folder.name} --resume` resumes it.")
+        again = typed(f"run {folder.name} --resume", root)
+        print(f"{folder.name}: cleaned up; `{again}` resumes it.")
     print(f"{mended} of {len(studies_in(root))} studies needed it.")
     raise typer.Exit(NO_PLACE if failed else 0)

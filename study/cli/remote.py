@@ -23,9 +23,9 @@ ClusterFile = Annotated[
 ]
 
 PAGELESS = ("table", "figure", "published", "as_json")  # a report with one of these has no page
-RESUME = re.compile(
-    r"fairtrial run (\S+) --resume"
-)  # what the head prints; from here it is another command
+# What the head prints to type there; from here it is another command.
+RESUME = re.compile(r"fairtrial run (\S+) --resume")
+STUDIES = re.compile(r" --(?:set studies=|studies )[^\s`]+")
 
 
 def or_there(verb: Callable[..., None]) -> Callable[..., None]:
@@ -45,12 +45,8 @@ def or_there(verb: Callable[..., None]) -> Callable[..., None]:
             code, text = head.run(words)
             text = _fetch_page(head, text) if writes_page and not code else text
         file = shlex.quote(str(cluster))
-        print(
-            RESUME.sub(
-                lambda said: f"{FAIRTRIAL} submit {said[1]} --resume --cluster {file}", text
-            ),
-            end="",
-        )
+        text = RESUME.sub(rf"{FAIRTRIAL} submit \1 --resume", text)
+        print(STUDIES.sub(lambda _: f" --cluster {file}", text), end="")
         raise typer.Exit(code)
 
     before = inspect.signature(verb)

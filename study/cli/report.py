@@ -245,7 +245,7 @@ def _page(studies: Path, study: str | None, *, print_path: bool) -> None:
         written = write_page(rows, folder=folder, config_yaml=text)
         missed = keep_page(tracking_uri(config), rows.name, written.files, folder)
     console = terminal()
-    print_rankings(console, written.rankings, study=folder.name, fairness=written.fairness)
+    print_rankings(console, written.rankings, study=folder, fairness=written.fairness)
     console.print()
     if print_path:
         print(written.files[0])

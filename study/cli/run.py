@@ -16,6 +16,7 @@ from study.cli.terminal import (
     end,
     one_sentence,
     terminal,
+    typed,
 )
 from study.config.notices import notices
 from study.config.sources import Resolved, resolve
@@ -91,12 +92,12 @@ def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool)
     if result.interrupted:
         _interrupted(console, config, result.signal or SIGINT)
     assert result.fairness, "a study that is over has a page"
-    print_rankings(console, result.rankings, study=config.name, fairness=result.fairness)
+    print_rankings(console, result.rankings, study=result.folder, fairness=result.fairness)
     console.print()
     for what, where in [
         ("Report", f"{result.page}"),
-        ("Maps", f"{FAIRTRIAL} report {config.name}   (adds embedding maps to it)"),
-        ("Trials", f"{FAIRTRIAL} ui"),
+        ("Maps", f"{typed(f'report {config.name}', config.studies)}   (adds embedding maps to it)"),
+        ("Trials", typed("ui", config.studies)),
         *_next(source),
     ]:
         console.print(f"{what:<8} {where}", soft_wrap=True, highlight=False, markup=False)
@@ -143,8 +144,7 @@ def _interrupted(console: Console, config: StudyConfig | None, signal: int) -> N
 
 
 def _again(config: StudyConfig) -> str:
-    where = "" if config.studies == "studies" else f" --set studies={config.studies}"
-    return f"{FAIRTRIAL} run {config.name} --resume{where}"
+    return typed(f"run {config.name} --resume", config.studies)
 
 
 def _next(source: str) -> list[tuple[str, str]]:

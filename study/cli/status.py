@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.tables.terminal import broken
-from study.cli.terminal import FAIRTRIAL, Json, Studies, one_sentence, terminal
+from study.cli.terminal import Json, Studies, one_sentence, terminal, typed
 from study.driver.folder import find_study
 from study.driver.status import FolderWatch, StudyStatus, StudyWatch
 
@@ -126,12 +126,21 @@ def _lines(study: StudyStatus) -> list[Text]:
     if study.driver:
         lines.append(Text(f"driven by {study.driver}", style="dim"))
     if study.behind:
-        cure = f"; `{FAIRTRIAL} run {study.name} --resume` brings it up to date"
+        cure = f"; `{_again(study)}` brings it up to date"
         rest = " and catches up" if study.driver else cure
-        lines.append(Text(f"MLflow is behind the record{rest}", style="yellow"))
+        lines.append(_unbroken(f"MLflow is behind the record{rest}", "yellow"))
     if study.state == "interrupted":
-        lines.append(Text(f"{FAIRTRIAL} run {study.name} --resume   resumes it"))
+        lines.append(_unbroken(f"{_again(study)}   resumes it"))
     return lines
+
+
+def _unbroken(line: str, style: str = "") -> Text:
+    """Return a line with a command to copy, which a narrow terminal must not break."""
+    return Text(line, style=style, no_wrap=True, overflow="ignore")
+
+
+def _again(study: StudyStatus) -> str:
+    return typed(f"run {study.name} --resume", study.folder.parent)
 
 
 def _ago(seconds: float) -> str:

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from study.errors import BAD_INPUT, NO_PLACE, PreflightError
+from study.errors import BAD_INPUT, NO_PLACE, PreflightError, command
 
 if TYPE_CHECKING:
     from analysis.record.frames import StudyRows
 
 FAIRTRIAL = "uv run fairtrial" if "UV" in os.environ else "fairtrial"  # as the user must type it
+
+
+def typed(words: str, studies: str | Path) -> str:
+    """Return a command as the user must type it; see command()."""
+    return command(words, studies).replace("fairtrial", FAIRTRIAL, 1)
+
 
 Source = Annotated[
     str,

@@ -21,7 +21,7 @@ from study.config.sources import read_yaml
 from study.config.split_files import split_file_name, splits_text
 from study.config.study_config import StudyConfig, make
 from study.driver.lease import LEASE, REQUEST, holder
-from study.errors import PreflightError
+from study.errors import PreflightError, command
 from trainables.outputs.disk import replace_text
 
 CONFIG, SPLITS, READINGS = "config.yaml", "splits", "readings.csv"
@@ -65,10 +65,13 @@ def new_folder(config: StudyConfig) -> Path:
         name for i in count(2) if not (folder.parent / (name := f"{config.name}-{i}")).exists()
     )
     if StudyState(LedgerReader(folder).read()).finished:
-        fact, cure = "is finished", f"`fairtrial report {config.name}` shows it"
+        fact, what, words = "is finished", "shows it", f"report {config.name}"
+    elif holder(folder):
+        fact, what, words = "is running", "shows it", f"status {config.name} --watch"
     else:
-        fact = "was started before and did not finish"
-        cure = f"`fairtrial run {config.name} --resume` resumes it"
+        fact, what = "was started before and did not finish", "resumes it"
+        words = f"run {config.name} --resume"
+    cure = f"`{command(words, config.studies)}` {what}"
     raise ValueError(
         f"The study '{config.name}' {fact}: {folder}. {cure}; `--name {free}` runs it again."
     )

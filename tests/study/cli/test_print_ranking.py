@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 from rich.console import Console
 
@@ -32,7 +33,7 @@ PIXELS = {
 
 def printed(found: list[Ranking], width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width)
-    print_rankings(console, found, study="mine", fairness=FairnessCheck([], EQUAL))
+    print_rankings(console, found, study=Path("studies/mine"), fairness=FairnessCheck([], EQUAL))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 

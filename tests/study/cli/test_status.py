@@ -67,7 +67,8 @@ def test_what_mlflow_lacks_is_shown(written: WrittenStudy) -> None:
     behind = "MLflow is behind the record"
     shown = status(written, "mine").stdout
     assert f"{behind};" in shown
-    assert "run mine --resume` brings it up to date" in shown
+    here = written.folder.parent
+    assert f"run mine --resume --set studies={here}` brings it up to date" in shown
     with Lease(written.folder):
         assert f"{behind} and catches up" in status(written, "mine").stdout
     written.mirror().close()

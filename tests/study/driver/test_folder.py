@@ -82,7 +82,12 @@ def test_a_finished_study_is_never_overwritten(config: MakeConfig) -> None:
     assert old_folder(study) == folder
     with pytest.raises(
         ValueError, match=r"'mine' was started before and did not finish.*--name mine-2"
-    ):
+    ) as begun:
+        new_folder(study)
+    assert f"`fairtrial run mine --resume --set studies={folder.parent}` resumes it" in str(
+        begun.value
+    )
+    with Lease(folder), pytest.raises(ValueError, match=r"'mine' is running.*status mine --watch"):
         new_folder(study)
     ledger.append(StudyFinished())
     with pytest.raises(ValueError, match=r"'mine' is finished.*fairtrial report mine"):

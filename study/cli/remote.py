@@ -24,7 +24,7 @@ ClusterFile = Annotated[
 
 PAGELESS = ("table", "figure", "published", "as_json")  # a report with one of these has no page
 # What the head prints to type there; from here it is another command.
-RESUME = re.compile(r"fairtrial run (\S+) --resume")
+RESUME = re.compile(r"(?:uv run )?fairtrial run (\S+) --resume")
 STUDIES = re.compile(r" --(?:set studies=|studies )[^\s`]+")
 
 

@@ -55,7 +55,7 @@ def status(
         return
     console, show = terminal(), _one if study else _all
     if not watch:
-        console.print(show(found))
+        console.print(show(found), crop=False)
         return
     with one_sentence(), Live(show(found), console=console, auto_refresh=False) as live:
         try:

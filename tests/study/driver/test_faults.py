@@ -106,6 +106,7 @@ def same(folder: Path, undisturbed: Undisturbed) -> bool:
     return (story(folder), (folder / "ranking.csv").read_text()) == undisturbed
 
 
+@slow
 def test_a_driver_killed_in_mid_study_resumes_to_the_same_ledger_and_table(
     undisturbed: Undisturbed, folder: Path
 ) -> None:
@@ -153,7 +154,7 @@ def test_a_trial_goes_on_after_its_process_died_at_a_step_and_at_a_save_and_stor
     assert same(done.folder, undisturbed)
 
 
-@pytest.mark.slow
+@slow
 def test_trials_that_were_never_saved_start_over_and_come_to_the_same(
     undisturbed: Undisturbed, folder: Path
 ) -> None:

@@ -422,6 +422,7 @@ def test_a_frozen_trunk_is_studied_in_both_setups_and_exported_with_its_head(
     )
 
 
+@pytest.mark.slow
 def test_vectors_are_studied_and_the_exported_head_takes_vectors(
     folder: Path, local_ray: None, tmp_path: Path
 ) -> None:

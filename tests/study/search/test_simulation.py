@@ -61,6 +61,7 @@ def thousand() -> list[SimulatedEpoch]:
     return play(study(search_trials=335, strategy="hyperopt"), slots=4)
 
 
+@pytest.mark.slow
 def test_a_thousand_trials_are_each_cells_own(thousand: list[SimulatedEpoch]) -> None:
     cells = [Cell("sketches", "tiny", 64, loss, "fixed_validation") for loss in LOSSES]
     searched = [step for step in ended(thousand) if step.trial.role == "search"]

@@ -62,6 +62,7 @@ def test_a_loaded_embedder_gives_the_trials_own_embeddings(exported):
     assert load_embedder(folder)([]).shape == (0, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", NOT_TRAINED)
 def test_a_baseline_can_be_exported_with_the_vectors_that_it_was_scored_with(loss, tmp_path):
     spec = replace(

@@ -16,9 +16,11 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadFileScheduling
 
-from study.config.study_config import StudyConfig, make
-from study.presets import SMOKE
-from tests.support.studies import from_scratch
+pytest.register_assert_rewrite("tests.support")  # before the first import of it
+
+from study.config.study_config import StudyConfig, make  # noqa: E402
+from study.presets import SMOKE  # noqa: E402
+from tests.support.studies import from_scratch  # noqa: E402
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 os.environ["OMP_NUM_THREADS"] = (
     "1"  # before torch: up to four processes run tests, and each would take all cores
 )
-pytest.register_assert_rewrite("tests.support")
 MakeConfig = Callable[..., StudyConfig]
 ROOT = Path(__file__).parent.parent
 

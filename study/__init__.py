@@ -1,11 +1,11 @@
 """Decide which trials to run, and run them; in Python: from study import run_study, StudyConfig."""
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from study.config.study_config import StudyConfig
-
 if TYPE_CHECKING:
+    from study.config.study_config import StudyConfig
     from study.driver.study_run import run_study
 
 # Ray reads these when it is imported, which is later than this.
@@ -32,10 +32,11 @@ if "FAIRTRIAL_DATA" in os.environ:  # workers may run in other folders
 __all__ = ["StudyConfig", "run_study"]
 
 
-def __getattr__(name: str) -> Any:
-    """Import run_study on first use: it brings Ray and torch, which a bad config never needs."""
-    if name == "run_study":
-        from study.driver.study_run import run_study
+_HOMES = {"StudyConfig": "study.config.study_config", "run_study": "study.driver.study_run"}
 
-        return run_study
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: run_study brings Ray and torch, which a bad config never needs."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(name)

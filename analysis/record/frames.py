@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pandas as pd
 from analysis.record.events import TrialStarted
 from analysis.record.kept_files import kept_file
 from analysis.record.ledger import LedgerReader
-from analysis.record.specs import read_shared, spec_dict
+from analysis.record.specs import read_shared, spec_dict, split_digest
 from analysis.record.state import StudyState, TrialState
 from analysis.record.trial_id import REFITS
 from search_spaces import pick
@@ -238,9 +237,3 @@ def _specs(
         if cell not in found:
             found[cell] = spec(trial.started.trial)
     return found
-
-
-def split_digest(splits: Sequence[Mapping[str, Any]]) -> str:
-    """Return the hash of class lists as split files have it: of train and select classes alone."""
-    lists = [{"train": split["train"], "select": split["select"]} for split in splits]
-    return sha256(json.dumps(lists, sort_keys=True).encode()).hexdigest()[:16]

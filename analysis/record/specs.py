@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -66,3 +66,9 @@ def spec_dict(shared: Mapping[str, Any], started: TrialStarted) -> dict[str, Any
     training = {**shared["training"], **trained_values(started.setting), "epochs": started.epochs}
     cell = {name: getattr(trial.cell, name) for name in trial.cell.__dataclass_fields__}
     return {**shared, "cell": cell, **own, "tuned": started.tuned, "training": training}
+
+
+def split_digest(splits: Sequence[Mapping[str, Any]]) -> str:
+    """Return the hash of class lists as split files have it: of train and select classes alone."""
+    lists = [{"train": split["train"], "select": split["select"]} for split in splits]
+    return sha256(json.dumps(lists, sort_keys=True).encode()).hexdigest()[:16]

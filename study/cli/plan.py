@@ -2,9 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from search_spaces import value_text
 from study.cli.terminal import FAIRTRIAL, Json, Name, Sets, Smoke, Source, one_sentence, size_text
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from study.estimate.counts import CellCounts
     from study.estimate.power import SmallestDifference
+    from study.strategies.strategy import Setting
 
 
 def plan(
@@ -27,9 +30,12 @@ def plan(
     smoke: Smoke = False,
     name: Name = None,
     as_json: Json = False,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="also show with which settings each search begins")
+    ] = False,
 ) -> None:
-    """Count cells, trials and epochs; estimate time and disk; show the first settings of every
-    cell.
+    """Show what a study would train, how long that takes, how much disk it needs, and how small a
+    difference between two losses it could show.
     """
     with one_sentence():
         resolved = resolve(source, sets=sets, smoke=smoke, name=name)
@@ -38,7 +44,7 @@ def plan(
         expanded = expand(config)
         check_weight_file(config)
     from study.estimate.costs import estimate
-    from study.estimate.counts import count_cells, totals
+    from study.estimate.counts import count_cells, first_settings, totals
     from study.estimate.power import smallest_differences
 
     with one_sentence():
@@ -47,9 +53,12 @@ def plan(
             expanded, cells, slots=config.slots or max(1, (os.cpu_count() or 1) // config.workers)
         )
         differences = smallest_differences(expanded)
+        losses = dict.fromkeys(cell.loss for cell in expanded.cells) if settings else ()
+        first = {loss: first_settings(expanded, loss) for loss in losses}
     found = totals(expanded, cells)
     if as_json:
         more = {
+            "first_settings": first,
             "estimate": cost,
             "smallest_differences": [asdict(each) for each in differences],
             "plan": [asdict(cell) for cell in cells],
@@ -62,6 +71,8 @@ def plan(
     for reason in resolved.choices:
         console.print(f"Chosen: {reason}", soft_wrap=True)
     _print_cells(console, cells)
+    if first:
+        _print_settings(console, first)
     _print_counts(console, found)
     _print_cost(console, cost)
     _print_differences(console, differences)
@@ -116,20 +127,21 @@ def _print_cells(console: "Console", cells: "Sequence[CellCounts]") -> None:
             _span(cell.epochs),
         )
     console.print(table)
-    searched = [cell for cell in cells if cell.search_trials]
-    if searched:
-        console.print(
-            "\nFirst settings (the first is the published one; later ones depend on results, so "
-            "only a few can be shown)"
-        )
-    for cell in searched:
-        for number, setting in enumerate(cell.first_settings):
+
+
+def _print_settings(console: "Console", first: "Mapping[str, Sequence[Setting]]") -> None:
+    console.print(
+        "\nSettings with which each search begins: the published one, then proposals; later ones "
+        "depend on results.",
+        soft_wrap=True,
+    )
+    width = max(map(len, first))
+    for loss, settings in first.items():
+        for number, setting in enumerate(settings):
             shown = "  ".join(
                 f"{key.removeprefix('loss.')}={value_text(value)}" for key, value in setting.items()
             )
-            console.print(
-                f"{'' if number else cell.label:<30}  {shown}", soft_wrap=True, markup=False
-            )
+            console.print(f"{'' if number else loss:<{width}}  {shown}", soft_wrap=True)
 
 
 def _print_cost(console: "Console", cost: dict[str, Any]) -> None:

@@ -43,6 +43,11 @@ class ClusterHead:
     @cached_property
     def about(self) -> dict[str, Any]:
         """Return what the cluster file says."""
+        if not self.file.exists():
+            raise ValueError(
+                f"There is no cluster file {self.file}; cluster.yaml in Fair Trial's own folder is "
+                f"one to start from."
+            )
         found = read_yaml(self.file)
         if not {"cluster_name", "provider"} <= found.keys():
             raise ValueError(

@@ -84,7 +84,8 @@ def _check_cell_training(keys: Keys) -> None:
     pick(POOLINGS, keys.pooling, "pooling")
     pick(OPTIMISERS, keys.optimizer, "optimizer")
     if keys.batch_size % keys.images_per_class:
-        near = max(1, round(keys.batch_size / keys.images_per_class)) * keys.images_per_class
+        classes = max(2, round(keys.batch_size / keys.images_per_class))
+        near = classes * keys.images_per_class
         raise ValueError(
             f"batch_size={keys.batch_size} must be a multiple of "
             f"images_per_class={keys.images_per_class}; use {near}."
@@ -98,7 +99,7 @@ def _check_cell_training(keys: Keys) -> None:
         raise ValueError(
             f"A batch must hold at least two classes, but batch_size={keys.batch_size} and "
             f"images_per_class={keys.images_per_class}; use "
-            f"images_per_class={keys.batch_size // 2} or less."
+            f"batch_size={2 * keys.images_per_class} or more."
         )
     if keys.batch_size < 2 * keys.workers:
         raise ValueError(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.record.frames import split_digest
+from analysis.record.specs import split_digest
 from study.config.protocols import StudyProtocol, check_splits
 from trainables.contract import LawError, Split
 

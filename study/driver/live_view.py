@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +19,11 @@ from rich.text import Text
 from analysis.ranking.measurement import metric_label
 from analysis.record.state import CellProgress, Follower, StudyState, TrialState
 from analysis.record.trial_id import TrialId
+from search_spaces import value_text
 from study.config.budget import expected_epochs, expected_search
 from study.config.plan import StudyPlan
-from trainables.contract import Cell
+from study.config.protocols import find_protocol
+from trainables.contract import PEEKING, Cell
 
 DIVERGED = 3  # trials in a row that are worth a message
 # A pace is known after so many epochs, or after so many seconds where epochs are long.
@@ -31,6 +33,11 @@ WINDOW = 120.0  # seconds whose epochs make the pace
 # log of four minutes has a line every 2.5 s, one of a night every five minutes.
 SILENCE, SHARE = 2.5, 0.01
 PHASES = {"search": "searches", "final": "final trials"}
+PLURAL = {"searches": "search", "waits": "wait", "final trials": "with final trials"}
+SCORED = {False: "validation", True: "test*"}
+PEEKED = "   * chosen with test feedback"
+MOST_SLOTS = 8  # whose trials the view shows
+FRAME = 3  # lines of the view beside cells and slots: the head, the foot, and one to spare
 
 
 class Heartbeat:
@@ -114,6 +121,7 @@ class LiveView(Follower):
         self.epochs = 0  # that this driver has seen
         self.first_epochs = 0  # those in which slots start up, and which say nothing of the pace
         self.times: deque[float] = deque()  # when the later epochs of this driver ended
+        self.now: dict[str, TrialState] = {}  # trials that slots run now, in the order of starting
         self.began = time.monotonic()
         self.live: Live | None = None
         self.heart = Heartbeat()
@@ -167,7 +175,13 @@ class LiveView(Follower):
             f"done ({self.pace()})."
         )
 
+    def trial_started(self, trial: TrialState) -> None:
+        self.now[trial.started.trial] = trial
+
     def epoch_done(self, trial: TrialState) -> None:
+        self.now[trial.started.trial] = (
+            trial  # one that goes on after --resume starts no second time
+        )
         if not trial.epoch:
             return
         self._expect_less(1)
@@ -183,6 +197,7 @@ class LiveView(Follower):
     def trial_ended(self, trial: TrialState) -> None:
         ended, cell = trial.ended, self.state.cells[trial.id.cell]
         assert ended is not None
+        self.now.pop(trial.started.trial, None)
         # What was expected of it and not used.
         self._expect_less(self._expected(trial.id, trial.started.epochs) - ended.epoch)
         if cell.diverged_in_a_row == DIVERGED:
@@ -213,26 +228,76 @@ class LiveView(Follower):
             return "starting"
         rate = epochs / seconds
         pace = f"{rate:.1f} epochs/s" if rate >= 1 else f"{60 * rate:.1f} epochs/min"
+        if self.state.ended >= self.state.total:
+            return pace
         return f"{pace}, about {_clock(self.left / rate)} left"
 
     def render(self) -> Group:
-        """Return the live table."""
+        """Return the live view: cells, what the slots do now, and how far the study is.
+
+        Where the terminal has too few lines for all cells, those that run come first.
+        """
+        now = [self._line(trial) for trial in list(self.now.values())[-MOST_SLOTS:]]
+        shown, hidden = self._fitting(self.console.height - len(now) - FRAME)
+        rules = {find_protocol(cell.protocol).rule == PEEKING for cell in self.plan.cells}
+        heads = [f"best {self.metric} on {SCORED[peeks]}" for peeks in sorted(rules)]
         table = Table(box=None, pad_edge=False)
-        for column in ("cell", "trials", "", f"best {self.metric} so far", ""):
+        for column in ("cell", "trials", "", *heads, ""):
             right = column.startswith(("trials", "best"))
             table.add_column(column, justify="right" if right else "left")
-        for cell, planned in self.cells.items():
-            progress = self.state.cells.get(cell, CellProgress(planned.label))
-            bar = ProgressBar(total=planned.trials, completed=progress.ended, width=16)
-            best = _score(progress) if progress.best is not None else ""
-            doing = Text(_doing(progress, planned.trials), style="dim")
-            count = f"{progress.ended}/{planned.trials}"
-            table.add_row(planned.label, count, bar, best, doing)
+        for cell in shown:
+            progress, trials = self._progress_of(cell)
+            bar = ProgressBar(total=trials, completed=progress.ended, width=16)
+            best = [
+                _score(progress) if progress.best is not None and progress.peeks == peeks else ""
+                for peeks in sorted(rules)
+            ]
+            doing = Text(_doing(progress, trials), style="dim")
+            table.add_row(self.cells[cell].label, f"{progress.ended}/{trials}", bar, *best, doing)
+        parts: list[Table | Text] = [table]
+        if hidden:
+            counts = Counter(_doing(*self._progress_of(cell)) for cell in hidden)
+            states = ", ".join(
+                f"{count} {PLURAL.get(what, what)}" for what, count in counts.items()
+            )
+            parts.append(Text(f"and {len(hidden)} more cells: {states}", style="dim"))
         foot = (
             f"{_clock(time.monotonic() - self.began)}  {self.state.ended}/{self.state.total} "
-            f"trials  {self.pace()}   * chosen with test feedback"
+            f"trials  {self.pace()}{PEEKED * (True in rules)}"
         )
-        return Group(table, Text(foot, style="dim"))
+        lines = [
+            Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in [*now, foot]
+        ]
+        return Group(*parts, *lines)
+
+    def _progress_of(self, cell: Cell) -> tuple[CellProgress, int]:
+        """Return how far a cell is, and how many trials it has: more than planned if it grew."""
+        planned = self.cells[cell]
+        progress = self.state.cells.get(cell, CellProgress(planned.label))
+        return progress, max(planned.trials, progress.started)
+
+    def _fitting(self, lines: int) -> tuple[list[Cell], list[Cell]]:
+        """Return the cells that fit into so many lines, and the others, in the plan's order."""
+        if len(self.cells) <= lines:
+            return list(self.cells), []
+        order = {"done": 2, "waits": 1}
+        by_interest = sorted(
+            self.cells, key=lambda cell: order.get(_doing(*self._progress_of(cell)), 0)
+        )
+        chosen = set(by_interest[: max(1, lines - 1)])  # one line says what the others do
+        return (
+            [cell for cell in self.cells if cell in chosen],
+            [cell for cell in self.cells if cell not in chosen],
+        )
+
+    def _line(self, trial: TrialState) -> str:
+        """Say what one slot does now: the trial, its epoch and its setting."""
+        setting = "  ".join(
+            f"{key.removeprefix('loss.')}={value_text(value)}"
+            for key, value in trial.started.setting.items()
+        )
+        epoch = f"epoch {trial.epoch} of {trial.started.epochs}" if trial.started.epochs else ""
+        return f"now  {trial.started.label} {trial.id.name}  {epoch}  {setting}".rstrip()
 
 
 def _doing(progress: CellProgress, trials: int) -> str:

@@ -32,7 +32,6 @@ class CellCounts:
     models: int  # per trial; a refit trains one
     epochs: tuple[float, float]  # of trials: all models of a trial train an epoch together
     model_epochs: tuple[float, float]
-    first_settings: list[Setting]
 
 
 def count_cells(plan: StudyPlan) -> list[CellCounts]:
@@ -42,18 +41,6 @@ def count_cells(plan: StudyPlan) -> list[CellCounts]:
     @cache
     def models(dataset: str, protocol: str) -> int:
         return len(plan.splits(dataset, protocol))
-
-    @cache
-    def first_settings(loss: str, trials: int) -> list[Setting]:
-        """Return settings that all cells of a loss share; later ones depend on results."""
-        published = plan.published(loss)
-        if not trials:
-            return [published]
-        strategy = STRATEGIES[config.strategy](
-            plan.space(loss), first=published, trials=trials, seed=config.seed
-        )
-        previews = [strategy.suggest(f"preview-{i}") for i in range(min(trials, PREVIEW))]
-        return [setting for setting in previews if setting is not None]
 
     def count(cell: Cell) -> CellCounts:
         search, final = plan.trials(cell)
@@ -73,7 +60,6 @@ def count_cells(plan: StudyPlan) -> list[CellCounts]:
             models=each,
             epochs=(searched[0] + final * last, searched[1] + final * last),
             model_epochs=(low, high),
-            first_settings=first_settings(cell.loss, plan.search_trials(cell)),
         )
 
     return [count(cell) for cell in plan.cells]
@@ -91,3 +77,19 @@ def totals(plan: StudyPlan, cells: Sequence[CellCounts]) -> dict[str, Any]:
         "model_epochs": [round(sum(cell.model_epochs[i] for cell in cells)) for i in (0, 1)],
         "rungs": plan.rungs if any(cell.search_trials for cell in cells) else [],
     }
+
+
+def first_settings(plan: StudyPlan, loss: str) -> list[Setting]:
+    """Return the settings with which every search of a loss begins; later ones depend on results.
+
+    The first is the published one. Proposing them imports the libraries that search.
+    """
+    published = plan.published(loss)
+    trials = max(plan.search_trials(cell) for cell in plan.cells if cell.loss == loss)
+    if not trials:
+        return [published]
+    strategy = STRATEGIES[plan.config.strategy](
+        plan.space(loss), first=published, trials=trials, seed=plan.config.seed
+    )
+    previews = [strategy.suggest(f"preview-{i}") for i in range(min(trials, PREVIEW))]
+    return [setting for setting in previews if setting is not None]

@@ -137,7 +137,8 @@ def measure_checkpoint(work: Workload, folder: Path) -> CheckpointCost:
             pause = time.perf_counter() - began
             assert saver.thread
             saver.thread.join()
+            seconds = time.perf_counter() - began
             if saver.error:
                 raise saver.error
         size = sum(path.stat().st_size for path in saved.iterdir())
-    return CheckpointCost(size, pause, saver.seconds)
+    return CheckpointCost(size, pause, seconds)

@@ -230,6 +230,16 @@ def test_plan_reads_well(tmp_path: Path) -> None:
     shown = done.stdout
     assert "20 cells, 20 search trials, 20 final trials, 2 baselines" in shown
     assert "minutes" in shown
+    assert "Settings with which" not in shown
+
+
+def test_plan_shows_on_request_with_which_settings_each_search_begins() -> None:
+    words = ["plan", "quickstart", "--smoke", "--set", "losses=triplet,margin", "--settings"]
+    shown = CliRunner().invoke(app, words).stdout
+    assert "triplet  margin=0.1\n" in shown
+    assert "margin   beta=1.2  margin=0.2  weights_lr=5e-05" in shown
+    found = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert found["first_settings"]["triplet"][0] == {"loss.margin": 0.1}
 
 
 def test_train_runs_one_cell_here_and_keeps_the_test_classes_closed() -> None:

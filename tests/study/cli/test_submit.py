@@ -346,7 +346,7 @@ def test_the_tunnel_ends_with_us(
             lambda file, client: setattr(client, "_server_ray_version", "2.49.0"),
             "2.49.0 on the cluster; `ray up",
         ),
-        (lambda file, client: file.unlink(), "There is no file"),
+        (lambda file, client: file.unlink(), "There is no cluster file"),
         (lambda file, client: file.write_text("name: quickstart\n"), "must be a cluster file"),
     ],
 )

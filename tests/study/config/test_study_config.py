@@ -110,7 +110,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"images_per_class": 50},
         "A batch must hold at least two classes, but batch_size=50 and images_per_class=50; use "
-        "images_per_class=25 or less.",
+        "batch_size=100 or more.",
     ),
     ({"warm_up": 8}, "warm_up=8 must be below epochs=8; use 7 or less."),
     (
@@ -433,3 +433,23 @@ def test_the_same_study_on_frozen_trunks_and_whole_networks_differs_in_train_onl
         "triplet": True,
         "triplet@whole": False,
     }
+
+
+def advice(**values: Any) -> str:
+    """Return what the config says against these values; nothing if it takes them."""
+    try:
+        make(from_scratch() | values)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("images", [2, 5, 8])
+@pytest.mark.parametrize("batch", range(2, 24))
+def test_who_follows_the_advice_on_a_batch_size_needs_no_second_one(
+    batch: int, images: int
+) -> None:
+    if said := advice(batch_size=batch, images_per_class=images):
+        found = re.search(r"use (?:batch_size=)?(\d+)", said)
+        assert found, said
+        assert advice(batch_size=int(found[1]), images_per_class=images) == ""

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -117,6 +118,59 @@ def test_the_live_table_shows_every_cell_and_ends_with_nothing_left(shown: Shown
     for cell, planned in cells.items():
         assert shown.view.state.cells[cell].ended == planned.trials
     assert shown.view.left == 0
+
+
+def drawn(view: LiveView, *, height: int) -> list[str]:
+    view.console = Console(file=(out := io.StringIO()), width=120, height=height)
+    view.console.print(view.render())
+    return out.getvalue().splitlines()
+
+
+def test_a_low_terminal_shows_the_cells_that_run_and_counts_the_others(shown: Shown) -> None:
+    running = TrialId(shown.plan.cells[3], "search", 0)
+    shown.start(running, epochs=2)
+    lines = drawn(shown.view, height=8)
+    assert len(lines) < 8
+    *cells, others, now, foot = lines[1:]
+    assert any(line.startswith(shown.plan.label(running.cell)) for line in cells)
+    hidden = len(shown.view.cells) - len(cells)
+    assert others == f"and {hidden} more cells: {hidden} wait"
+    assert now.startswith(f"now  {shown.plan.label(running.cell)} search-0")
+    assert "/27 trials" in foot
+
+
+def test_the_trial_of_a_slot_is_shown_with_its_epoch_and_setting_until_it_ends(
+    shown: Shown,
+) -> None:
+    trial = TrialId(shown.plan.cells[1], "search", 0)
+    event = trial_started(trial, label=shown.plan.label(trial.cell), epochs=2)
+    shown.record.note(msgspec.structs.replace(event, setting={"loss.margin": 0.25}))
+    shown.record.note(epoch_done(trial, 1))
+    now = [line for line in drawn(shown.view, height=50) if line.startswith("now")]
+    assert now == [f"now  {shown.plan.label(trial.cell)} search-0  epoch 1 of 2  margin=0.25"]
+    shown.record.note(trial_ended(trial, epoch=2))
+    assert not [line for line in drawn(shown.view, height=50) if line.startswith("now")]
+
+
+def test_scores_of_validation_and_of_test_classes_have_columns_of_their_own(shown: Shown) -> None:
+    shown.play()
+    head, *rows = drawn(shown.view, height=50)
+    validation, test = head.index("best MAP@R on validation"), head.index("best MAP@R on test*")
+    assert validation < test
+    for row in rows:
+        if "/default " in row:
+            assert row.index("0.200*") >= test
+        if "/fixed_validation " in row:
+            assert validation <= row.index("0.200") < test
+
+
+def test_a_cell_that_grew_never_has_more_ended_trials_than_trials(shown: Shown) -> None:
+    cell = shown.plan.cells[0]
+    for number in range(sum(shown.plan.trials(cell)) + 2):
+        shown.start(trial := TrialId(cell, "final", number), epochs=1)
+        shown.record.note(trial_ended(trial, epoch=1))
+    many = sum(shown.plan.trials(cell)) + 2
+    assert f" {many}/{many} " in "\n".join(drawn(shown.view, height=50))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from study.config.plan import expand
-from study.estimate.counts import count_cells, totals
+from study.estimate.counts import count_cells, first_settings, totals
 from tests.conftest import MakeConfig
 
 
@@ -59,9 +59,12 @@ def test_a_cell_with_epochs_of_its_own_is_counted_with_them(config: MakeConfig) 
 
 def test_the_first_settings_start_with_the_published_one(config: MakeConfig) -> None:
     study = config(search_trials=8)
-    for cell, plan in zip(expand(study).cells, count_cells(expand(study)), strict=True):
-        assert plan.first_settings[0] == expand(study).published(cell.loss)
-        assert len(plan.first_settings) == (3 if plan.search_trials else 1)
+    plan = expand(study)
+    for loss in study.losses:
+        first = first_settings(plan, loss)
+        assert first[0] == plan.published(loss)
+        assert len(first) == 3
+    assert len(first_settings(expand(config(protocols=["default"])), "triplet")) == 1
 
 
 def test_a_sweep_of_fewer_levels_keeps_the_ends_of_each_grid(config: MakeConfig) -> None:

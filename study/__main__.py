@@ -16,6 +16,7 @@ from study.cli import (
     export,
     listing,
     plan,
+    repair,
     report,
     run,
     status,
@@ -67,6 +68,7 @@ app.command("stop")(or_there(ending.stop))
 app.command("cancel")(or_there(ending.cancel))
 app.command("delete")(ending.delete)
 app.command("reap")(ending.reap)
+app.command("repair")(repair.repair)
 app.command("export")(export.export)
 app.command("ui")(ui.ui)
 app.command("doctor")(doctor.doctor)

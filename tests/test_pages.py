@@ -32,6 +32,7 @@ ELSEWHERE = {
     "stop": "needs a running study: tests/study/cli/test_ending.py",
     "cancel": "needs a running study: tests/study/cli/test_ending.py",
     "delete": "takes the study that others need: tests/study/cli/test_ending.py",
+    "repair": "needs a broken study: tests/study/driver/test_repair.py",
     "audit": "needs kept checkpoints: tests/study/driver/test_checkpoint_audit.py",
 }
 LATER = ("load_embedder(", "sqlite:", "make_table(", "slices(")  # in Python blocks

@@ -133,6 +133,15 @@ class StudyFinished(Event, frozen=True, tag="study_finished"):
     """Record that every trial has ended."""
 
 
+class LedgerRepaired(Event, frozen=True, tag="ledger_repaired"):
+    """Record that broken lines were cut off here. reads: readings of test classes among them, each
+    as cell, trial, seed, epoch and rule; they happened, so they count.
+    """
+
+    lines: int
+    reads: list[tuple[str, str, int, str, str]] = []
+
+
 AnyEvent = (
     StudyStarted
     | StudyResumed
@@ -144,14 +153,21 @@ AnyEvent = (
     | CheckpointAudited
     | StudyStopping
     | StudyFinished
+    | LedgerRepaired
 )
 
 encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(AnyEvent)
 
 
+class BrokenLine(ValueError):
+    """Report a line that is not as it was written."""
+
+
 def decode(line: bytes) -> AnyEvent:
-    """Return the event of one line. Raise ValueError if it has none, or one of another version."""
+    """Return the event of one line. Raise BrokenLine if it has none, ValueError if another version
+    wrote it.
+    """
     try:
         event: AnyEvent = _decoder.decode(line)
     except msgspec.MsgspecError as error:
@@ -160,7 +176,7 @@ def decode(line: bytes) -> AnyEvent:
                 "it was written by Fair Trial 0.5 or earlier; install fairtrial==0.5 to resume "
                 "or read it"
             ) from None
-        raise ValueError(str(error)) from None
+        raise BrokenLine(str(error)) from None
     if isinstance(event, StudyStarted) and event.version != VERSION:
         raise ValueError(
             f"its version is {event.version}, but this version of Fair Trial reads {VERSION}; "

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from analysis.record.events import AnyEvent, decode, encode
+from analysis.record.checksums import chained, checked, sum_at
+from analysis.record.events import AnyEvent, BrokenLine, decode, encode
 
 LEDGER = "ledger.jsonl"
 AnEvent = TypeVar("AnEvent", bound=AnyEvent)
@@ -20,7 +21,8 @@ class Ledger:
 
     A line counts once it is on the disk with its line end; the next driver cuts off what a crash
     left of a line. After a failed write the ledger takes nothing more, so that it holds the true
-    beginning of the story; `failure` says what went wrong.
+    beginning of the story; `failure` says what went wrong. Each line carries a checksum of itself
+    and all lines before it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,15 +30,17 @@ class Ledger:
         self.news = threading.Condition()  # notified after every event
         self.failure: OSError | None = None
         self.size = whole_bytes(self.path)
+        self.sum = sum_at(self.path, self.size)
         self.file = self.path.open("ab", buffering=0)
         self.file.truncate(self.size)
 
     def append(self, event: AnEvent) -> AnEvent:
         """Write the event and return it once it is on the disk."""
-        line = encode(event) + b"\n"
         with self.news:
             if not self.failure:
+                line, total = chained(encode(event), self.sum)
                 self._write(line)
+                self.sum = total
             self.news.notify_all()
         return event
 
@@ -64,11 +68,13 @@ class LedgerReader:
 
     def __init__(self, folder: Path, offset: int = 0) -> None:
         self.path, self.offset = folder / LEDGER, offset
+        self.sum = sum_at(self.path, offset)
 
     def read(self, *, limit: int | None = None, end: int | None = None) -> list[AnyEvent]:
         """Return the events since the last call, at most `limit`, none at or after byte `end`.
 
-        Raise ValueError if a line is broken, which no crash does, or if another version wrote it.
+        Raise ValueError if a line is broken or was changed, which no crash does, or if another
+        version wrote it.
         """
         found: list[AnyEvent] = []
         try:
@@ -82,13 +88,22 @@ class LedgerReader:
                 if torn or len(found) == limit or (end is not None and self.offset >= end):
                     break
                 try:
-                    found.append(decode(line))
+                    event, total = decode(line), checked(line, self.sum)
                 except ValueError as error:
                     raise ValueError(
-                        f"{self.path} cannot be read at byte {self.offset}: {error}."
+                        f"{self.path} cannot be read at byte {self.offset}: {error}"
+                        f"{self._cure() if isinstance(error, BrokenLine) else '.'}"
                     ) from None
-                self.offset += len(line)
+                found.append(event)
+                self.offset, self.sum = self.offset + len(line), total
         return found
+
+    def _cure(self) -> str:
+        home = self.path.parent
+        return (
+            f"; `fairtrial repair {home.name} --studies {home.parent}` cuts it off there, and the "
+            f"study can be resumed."
+        )
 
 
 def has_begun(folder: Path) -> bool:

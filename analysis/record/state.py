@@ -174,6 +174,8 @@ class StudyState:
             case events.StudyFinished():
                 self.finished = True
                 follower.study_finished(event)
+            case events.LedgerRepaired():
+                self._reads += [AuditLine(*each) for each in event.reads]
 
     def _new_driver(self, event: events.StudyStarted | events.StudyResumed) -> None:
         self.total, self.commit = event.total, event.commit

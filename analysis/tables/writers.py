@@ -13,6 +13,7 @@ from analysis.ranking.measurement import Measurement
 from analysis.tables.table import NOTHING, Column, Content, Table
 from analysis.tables.terminal import as_text
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet knows one
 PIPE = r"\|"  # as Markdown writes it inside a table
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -34,8 +35,17 @@ def lines_of(table: Table) -> list[list[str]]:
 
 
 def as_csv(table: Table) -> str:
-    """Return CSV with every number in full; shares run from 0 to 1."""
-    return table.frame().to_csv(index=False)
+    """Return CSV with every number in full; shares run from 0 to 1.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+    frame = table.frame()
+    texts = frame.select_dtypes(include=["object", "string"]).columns
+    for name in texts:
+        frame[name] = frame[name].map(
+            lambda cell: f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+        )
+    return frame.to_csv(index=False)
 
 
 def as_markdown(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""End a running study in order: on Ctrl-C, SIGTERM, a request from elsewhere, or a full disk."""
+"""End a running study in order: on Ctrl-C, SIGTERM, a closed terminal, or a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from study.driver.lease import Request
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -26,9 +26,10 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Let SIGTERM interrupt like Ctrl-C, before a study starts and after it ends."""
+    """Let SIGTERM and SIGHUP interrupt like Ctrl-C, before a study starts and after it ends."""
 
     def came(number: int, frame: FrameType | None) -> None:
+        _leave_terminal(number)
         raise Interrupted(number)
 
     with _handled(came):
@@ -44,12 +45,26 @@ def _handled(came: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, came) for number in SIGNALS}
+    before = {number: signal.signal(number, came) for number in _heard()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _heard() -> list[int]:
+    """Return the signals to handle; nohup ignores SIGHUP, and that is what its user wants."""
+    return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def _leave_terminal(number: int) -> None:
+    """After SIGHUP print nowhere: the terminal is gone, and every line to it would be an error."""
+    if number == signal.SIGHUP:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(nowhere, stream)
+        os.close(nowhere)
 
 
 class Interrupts:
@@ -92,7 +107,7 @@ class Interrupts:
             raise
         finally:
             if threading.current_thread() is threading.main_thread():
-                for number in SIGNALS:
+                for number in _heard():
                     signal.signal(number, self._came)
 
     @contextmanager
@@ -105,6 +120,7 @@ class Interrupts:
             self.orderly = False
 
     def _came(self, number: int, frame: FrameType | None) -> Any:
+        _leave_terminal(number)
         first, self.signal = not self.ending, number
         self.ending = self.stopping = True
         if not first:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -23,73 +21,19 @@ from search_spaces import value_text
 from study.config.budget import expected_epochs, expected_search
 from study.config.plan import StudyPlan
 from study.config.protocols import find_protocol
+from study.driver.heartbeat import Heartbeat, shown_busy
 from trainables.contract import PEEKING, Cell
 
 DIVERGED = 3  # trials in a row that are worth a message
 # A pace is known after so many epochs, or after so many seconds where epochs are long.
 STEADY_EPOCHS, STEADY_SECONDS = 20, 60.0
 WINDOW = 120.0  # seconds whose epochs make the pace
-# Seconds without a line, at most, where there is no terminal; later a share of the time so far: a
-# log of four minutes has a line every 2.5 s, one of a night every five minutes.
-SILENCE, SHARE = 2.5, 0.01
 PHASES = {"search": "searches", "final": "final trials"}
 PLURAL = {"searches": "search", "waits": "wait", "final trials": "with final trials"}
 SCORED = {False: "validation", True: "test*"}
 PEEKED = "   * chosen with test feedback"
 MOST_SLOTS = 8  # whose trials the view shows
 FRAME = 3  # lines of the view beside cells and slots: the head, the foot, and one to spare
-
-
-class Heartbeat:
-    """Print a line whenever none came for a while."""
-
-    def __init__(self) -> None:
-        self.began = self.last = time.monotonic()
-
-    def heard(self) -> None:
-        """Note that a line was printed."""
-        self.last = time.monotonic()
-
-    @contextmanager
-    def beating(self, beat: Callable[[], None]) -> Iterator[None]:
-        """Call `beat`, which prints a line, after every silence inside the block."""
-        over = threading.Event()
-
-        def watch() -> None:
-            while not over.wait(max(0.0, self._left())):
-                if self._left() <= 0:
-                    beat()
-                    self.heard()
-
-        thread = threading.Thread(target=watch, name="heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-
-    def _left(self) -> float:
-        """Return the seconds until a silence has lasted too long."""
-        now = time.monotonic()
-        return self.last + max(SILENCE, SHARE * (now - self.began)) - now
-
-
-@contextmanager
-def shown_busy(
-    console: Console,
-    what: str,
-    heart: Heartbeat | None = None,
-    say: Callable[[str], None] | None = None,
-) -> Iterator[None]:
-    """Show that something is being done: a spinner on a terminal, elsewhere a line now and then."""
-    if console.is_terminal:
-        with console.status(what):
-            yield
-        return
-    out = say or partial(console.print, markup=False, highlight=False)
-    with (heart or Heartbeat()).beating(lambda: out(f"{what} ...")):
-        yield
 
 
 @dataclass

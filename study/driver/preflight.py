@@ -27,8 +27,9 @@ from study.config.cells import image_transform, values_of_fields
 from study.config.plan import StudyPlan, expand
 from study.config.study_config import StudyConfig
 from study.driver.folder import make_private, new_folder, old_folder, tracking_uri
+from study.driver.heartbeat import shown_busy
 from study.driver.lease import holder
-from study.driver.live_view import LiveView, shown_busy
+from study.driver.live_view import LiveView
 from study.errors import PreflightError
 from trainables.contract import OWN_FEATURES, PIXELS, ModelConfig
 from trainables.datasets.catalogue import DATASETS

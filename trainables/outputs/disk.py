@@ -10,8 +10,13 @@ from pathlib import Path
 
 def replace_text(path: Path, text: str) -> None:
     """Replace a file in one step: after any crash, the old one or the new one is there."""
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Replace a file as replace_text() does."""
     draft = path.with_name(f"{path.name}.new")
-    draft.write_text(text)
+    draft.write_bytes(content)
     sync_to_disk(draft)
     draft.replace(path)
     sync_to_disk(path.parent)

@@ -25,6 +25,7 @@ EXAMPLES = [
     events.CheckpointAudited(trial=str(FINAL), metrics={"audit/recall_at_1": 0.1}),
     events.StudyStopping(),
     events.StudyFinished(),
+    events.LedgerRepaired(lines=3, reads=[("a/b-1/c/d", "final-1", 1, "8", "best-on-test")]),
 ]
 
 

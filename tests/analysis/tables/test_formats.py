@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from dataclasses import replace
@@ -141,3 +142,10 @@ def test_letters_ranks_and_pairs_of_a_study_are_of_one_mind_in_every_format(stud
         number = frame[f"{side}_recall_at_1"]
         assert (frame[f"{side}_recall_at_1_low"] <= number).all()
         assert (number <= frame[f"{side}_recall_at_1_high"]).all()
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
+def test_a_text_that_a_spreadsheet_would_compute_is_only_text(start: str) -> None:
+    text = f"{start}HYPERLINK(1)"
+    made = Table("t", "T", (Column("loss"), Column("n", form="number")), ({"loss": text, "n": -1},))
+    assert list(csv.reader(StringIO(as_csv(made))))[1] == [f"'{text}", "-1"]

@@ -17,6 +17,7 @@ from study.__main__ import app
 from study.cli import status as commands
 from study.driver.lease import Lease
 from tests.conftest import MakeConfig
+from tests.support.ledgers import rewrite
 from tests.support.record import WrittenStudy
 
 
@@ -48,9 +49,8 @@ def test_an_interrupted_study_says_how_far_it_is_and_how_to_go_on(written: Writt
 
 def test_a_score_of_the_test_classes_is_marked(written: WrittenStudy) -> None:
     assert "on the test classes" not in status(written, "mine").stdout
-    text = (written.folder / LEDGER).read_text()
-    text = text.replace('"rule":"selected-on-validation"', '"rule":"best-on-test"')
-    (written.folder / LEDGER).write_text(text)
+    chosen = '"rule":"selected-on-validation"', '"rule":"best-on-test"'
+    rewrite(written.folder, lambda text: text.replace(*chosen))
     shown = status(written, "mine").stdout
     assert "0.300*" in shown
     assert "* on the test classes" in shown
@@ -82,8 +82,7 @@ def test_cells_have_the_names_of_the_log_whole_or_broken_after_a_slash(
     rows = [line.split() for line in status(written, "mine").stdout.splitlines() if line]
     assert label in [row[0] for row in rows]
     parts = ["sketches", "small_network", "512", "multi_similarity", "fixed_validation:0.25"]
-    path = written.folder / LEDGER
-    path.write_text(path.read_text().replace(f'"{label}"', f'"{"/".join(parts)}"'))
+    rewrite(written.folder, lambda text: text.replace(f'"{label}"', f'"{"/".join(parts)}"'))
     runner = CliRunner(env={"COLUMNS": "80"})
     root = ["--studies", str(written.folder.parent)]
     shown = runner.invoke(app, ["status", "mine", *root]).stdout

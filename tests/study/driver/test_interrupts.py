@@ -19,7 +19,7 @@ from study.driver.interrupts import Interrupted, Interrupts, raised
 from tests.support import ROOT
 from tests.support.waiting import PATIENCE, await_that
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGINT, signal.SIGTERM]  # SIGHUP takes the output with it: see below
 
 
 def send(number: int) -> None:
@@ -99,6 +99,35 @@ with interrupts.watched(), interrupts.obeyed():
     )
     assert (done.returncode, done.stdout) == (128 + number, "goes on\n")
     assert done.stderr == "\nfairtrial: ended at once; --resume continues from here.\n"
+
+
+def test_a_closed_terminal_ends_a_study_in_order_and_nothing_more_is_printed_there() -> None:
+    code = """
+import os, signal, sys
+from study.driver.interrupts import Interrupts
+interrupts = Interrupts()
+with interrupts.watched(), interrupts.obeyed():
+    print("before", flush=True)
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("nobody sees this", flush=True)
+    print("nor this", file=sys.stderr, flush=True)
+sys.exit(interrupts.signal if interrupts.ending else 99)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (signal.SIGHUP, "before\n", "")
+
+
+def test_a_study_under_nohup_outlives_its_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        interrupts = Interrupts()
+        with interrupts.watched(), interrupts.starting_ray(), interrupts.obeyed():
+            send(signal.SIGHUP)
+        assert not interrupts.ending
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_stop_lets_running_trials_finish_and_cancel_does_not() -> None:

@@ -14,8 +14,8 @@ from rich.console import Console
 from analysis.record.record import Record
 from analysis.record.trial_id import TrialId
 from study.config.plan import StudyPlan, expand
-from study.driver import live_view
-from study.driver.live_view import Heartbeat, LiveView, _clock, shown_busy
+from study.driver import heartbeat, live_view
+from study.driver.live_view import LiveView, _clock
 from study.estimate.counts import count_cells
 from tests.conftest import MakeConfig
 from tests.support.events import epoch_done, study_started, trial_ended, trial_started
@@ -68,7 +68,7 @@ class Shown:
 
 @pytest.fixture
 def shown(config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shown:
-    monkeypatch.setattr(live_view, "SILENCE", 3600.0)  # however slow this machine is
+    monkeypatch.setattr(heartbeat, "SILENCE", 3600.0)  # however slow this machine is
     return Shown(expand(config()), tmp_path / "shown")
 
 
@@ -252,57 +252,13 @@ def test_it_expects_what_the_plan_counts(config: MakeConfig) -> None:
     assert view.left == pytest.approx(sum(cell.epochs[0] for cell in count_cells(plan)))
 
 
-class Lines:
-    """Collect lines, and wait until there are some."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.came = threading.Semaphore(0)
-
-    def __call__(self, text: str) -> None:
-        self.lines.append(text)
-        self.came.release()
-
-
-@pytest.mark.parametrize("stage", ["Starting Ray", "Ranking the losses"])
-def test_without_a_terminal_work_that_takes_time_says_so_again_and_again(
-    stage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_view, "SILENCE", 0.01)
-    out = Lines()
-    with shown_busy(Console(file=io.StringIO()), stage, say=out):
-        for _ in range(3):
-            assert out.came.acquire(timeout=240)
-    assert set(out.lines) == {f"{stage} ..."}
-
-
 def test_without_a_terminal_a_long_trial_is_no_silence(
     shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_view, "SILENCE", 0.01)
+    monkeypatch.setattr(heartbeat, "SILENCE", 0.01)
     trial = TrialId(shown.plan.cells[0], "search", 0)
     with shown.view.running(slots=2):
         shown.start(trial, epochs=2)
         shown.record.note(epoch_done(trial, 1))
         await_that(lambda: "0 of 27 trials and 1 epochs done" in shown.out.getvalue())
     assert not [each for each in threading.enumerate() if each.name == "heartbeat"]
-
-
-def test_a_line_postpones_the_next_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(live_view.time, "monotonic", lambda: now[0])
-    heart = Heartbeat()
-    now[0] += 2.0
-    assert heart._left() == pytest.approx(0.5)
-    heart.heard()
-    assert heart._left() == pytest.approx(2.5)
-
-
-def test_the_log_of_a_night_has_fewer_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(live_view.time, "monotonic", lambda: now[0])
-    heart = Heartbeat()
-    for passed, silence in [(200, 2.5), (250, 2.5), (28_800, 288)]:
-        now[0] = 100.0 + passed
-        heart.heard()
-        assert heart._left() == pytest.approx(silence)

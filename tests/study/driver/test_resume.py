@@ -48,6 +48,7 @@ from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from tests.conftest import MakeConfig
 from tests.support.events import study_resumed, trial_started
+from tests.support.ledgers import rewrite
 from tests.support.record import WrittenStudy, check_record, leave_outputs, story, write_checkpoint
 from tests.support.trees import folders
 from trainables.outputs.artifacts import STATE
@@ -319,8 +320,7 @@ def test_a_study_that_grew_and_was_killed_goes_on(
 
 def test_other_code_that_draws_another_trial_is_refused(config: MakeConfig, tmp_path: Path) -> None:
     Play(study(config), tmp_path / "s").to_the_end()
-    text = (tmp_path / "s" / LEDGER).read_text()
-    (tmp_path / "s" / LEDGER).write_text(text.replace('"tuned":false', '"tuned":true', 1))
+    rewrite(tmp_path / "s", lambda text: text.replace('"tuned":false', '"tuned":true', 1))
     with pytest.raises(
         ValueError, match=r"where its record has .*/search-0 with .*, this code draws"
     ):

@@ -241,7 +241,7 @@ class StudyRun:
                     maps=False,
                 )
             with self.view.busy("Giving the page to MLflow"):
-                missed = keep_page(uri, self.plan.config.name, written.files, self.folder)
+                missed = keep_page(uri, self.plan.config.name, written, self.folder)
             untracked = untracked or missed
         return StudyResult(
             self.folder,

@@ -19,6 +19,7 @@ from analysis.record.frames import read_record
 from analysis.record.ledger import has_begun
 from analysis.record.record import Record
 from analysis.record.trial_id import folder_of
+from analysis.report.model_process import ModelProcess
 from analysis.report.page import Page, keep_page, write_page
 from analysis.report.page_process import PageProcess
 from analysis.tracking import TrackingError
@@ -42,6 +43,7 @@ from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
 
 PAGE_AFTER = 15.0  # seconds until a process for the page starts; the slots have loaded by then
+MODELS_AFTER = 30.0  # the same for the networks
 RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
 
 
@@ -124,11 +126,11 @@ class StudyRun:
         view.follow(state)  # with what rebuilding has ended
         self.record.follower = view
         self.callback = TuneCallback(plan, self.record)
-        self.page = PageProcess()
+        self.page, self.models = PageProcess(), ModelProcess()
 
     def run(self) -> StudyResult:
         """Train what is left, bring MLflow up to date, and rank if nothing is left."""
-        with closing(self.page):
+        with closing(self.page), closing(self.models):
             untracked = self._run(MlflowMirror(self.plan, self.record, say=self.view.say))
             return self._result(untracked)
 
@@ -175,6 +177,8 @@ class StudyRun:
         slots = min(pool.slots(), self.identity.total)
         with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
             self.page.start_later(PAGE_AFTER)
+            if self.plan.config.log_models != "none":
+                self.models.start_later(MODELS_AFTER)
             try:
                 _tuner(self, pool).fit()
             except Exception as error:  # Tune also writes files of its own
@@ -215,6 +219,9 @@ class StudyRun:
         try:
             with self.view.busy("Bringing MLflow up to date"):
                 mirror.close(patient=not self.obstacle)  # a full disk also stops the store
+            if self.is_over:  # while Ray stops and the page is written
+                config = self.plan.config
+                self.models.ask_models(tracking_uri(config), self.folder, config.log_models)
         except TrackingError as error:
             if not (self.interrupts.signal or self.obstacle):
                 return str(error)
@@ -242,7 +249,10 @@ class StudyRun:
                 )
             with self.view.busy("Giving the page to MLflow"):
                 missed = keep_page(uri, self.plan.config.name, written, self.folder)
-            untracked = untracked or missed
+            with self.view.busy("Giving the networks to MLflow"):
+                which = self.plan.config.log_models
+                lacking = "" if untracked else self.models.missing(uri, self.folder, which)
+            untracked = untracked or missed or lacking
         return StudyResult(
             self.folder,
             uri,

@@ -36,6 +36,7 @@ from study.driver.live_view import LiveView
 from study.driver.mlflow_mirror import MlflowMirror
 from study.driver.preflight import PreparedStudy, compute_features, prepare
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
+from study.driver.system_metrics import monitored
 from study.driver.tune_callback import Obstacle, TuneCallback
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
@@ -175,7 +176,8 @@ class StudyRun:
             saving=self.callback.saving,
         )
         slots = min(pool.slots(), self.identity.total)
-        with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
+        monitor = monitored(self.plan.config, self.view.say)
+        with self.view.running(slots=slots), monitor, self.interrupts.obeyed(), closing(pool):
             self.page.start_later(PAGE_AFTER)
             if self.plan.config.log_models != "none":
                 self.models.start_later(MODELS_AFTER)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.tracking.experiment import KIND, NOTE, QUESTION
+from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
 from analysis.tracking.store import TrackingError, one_line, open_store, redact
 from analysis.tracking.write import KEY
 
@@ -34,9 +34,8 @@ def keep_files(
                 f"it has no study '{study}'; `fairtrial run {study} --resume` makes it"
             )
         run = study_run(client, experiment.experiment_id, study)
-        client.set_terminated(
-            run.info.run_id, "FINISHED"
-        )  # before the files, so that a killed process leaves no run that looks alive
+        if run.info.status != "FINISHED":  # before the files: a killed process leaves none alive
+            client.set_terminated(run.info.run_id, "FINISHED")
         for file in files:
             folder = file.parent.relative_to(below).as_posix()
             client.log_artifact(run.info.run_id, str(file), None if folder == "." else folder)
@@ -52,18 +51,19 @@ def study_run(client: MlflowClient, experiment: str, study: str) -> Run:
     """Return the study's own run, which is made when it is first wanted."""
     there = client.search_runs([experiment], "tags.kind = 'study'", max_results=1)
     tags = {"kind": STUDY, KEY: STUDY, "study": study}
+    tags |= {SOURCE: f"fairtrial run {study}", SOURCE_TYPE: "LOCAL"}
     return there[0] if there else client.create_run(experiment, run_name="page", tags=tags)
 
 
 def _describe(
     client: MlflowClient, experiment: Experiment, run: Run, *, page: str, answer: Sequence[str]
 ) -> None:
-    """Write what was asked, the answer, and where the page is."""
+    """Write the answer first (MLflow shows one line), what was asked, and where the page is."""
     number = experiment.experiment_id
     link = f"#/experiments/{number}/runs/{run.info.run_id}/artifacts/{page}"
     parts = [
-        experiment.tags.get(QUESTION, ""),
         "**Answer.** " + " ".join(answer),
+        experiment.tags.get(QUESTION, ""),
         f"[The page]({link}) has intervals, figures and tables.",
     ]
     note = "\n\n".join(part for part in parts if part)

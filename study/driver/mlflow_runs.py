@@ -179,7 +179,7 @@ def chosen_points(rows: Sequence[EpochDone]) -> Iterator[Point]:
             continue
         prefix = f"{fold}/select/" if fold else "select/"
         for metric, value in row.metrics.items():
-            if metric.startswith(prefix):
+            if metric.startswith(prefix) and metric != f"{prefix}best":
                 short = metric.removeprefix(prefix)
                 marker = f"{CHOSEN}{fold}/{short}" if fold else f"{CHOSEN}{short}"
                 yield marker, value, row.epoch, row.at

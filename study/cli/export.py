@@ -1,7 +1,7 @@
 """fairtrial export: write a network, or the whole study, for other programs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -14,10 +14,10 @@ from trainables.contract import BEST, TrialSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pandas as pd
-
     from analysis.record.frames import StudyRows
     from trainables.outputs.embedder import Embedder
+
+T = TypeVar("T")
 
 
 def export(
@@ -112,7 +112,9 @@ def _final_trial(rows: "StudyRows", cell: str, seed: int | None) -> str:
     cells = {
         str(label): trials.set_index("seed")["run_id"] for label, trials in own.groupby("label")
     }
-    runs = _pick(cells, own[~own["peeks"].astype(bool)], cell).sort_index()
+    honest = own[~own["peeks"].astype(bool)]
+    losses = {str(label): str(loss) for label, loss in honest.set_index("label")["loss"].items()}
+    runs = _pick(cells, losses, cell).sort_index()
     if seed is not None and seed not in runs.index:
         raise ValueError(
             f"{cell} has no finished final trial of seed {seed}; it has "
@@ -121,22 +123,19 @@ def _final_trial(rows: "StudyRows", cell: str, seed: int | None) -> str:
     return str(runs.iloc[0] if seed is None else runs[seed])
 
 
-def _pick(
-    cells: "Mapping[str, pd.Series[str]]", honest: "pd.DataFrame", name: str
-) -> "pd.Series[str]":
+def _pick(cells: "Mapping[str, T]", honest: "Mapping[str, str]", name: str) -> "T":
     """Return the cell of this name; of a loss's name, its only cell that did not choose on test.
 
-    A suggestion is never a cell that chose on the test classes, unless there are no others.
+    honest: the loss of each such cell. No other is suggested, unless there are no such cells.
     """
-    labels = [str(label) for label in dict.fromkeys(honest["label"])]
-    of_loss = [str(label) for label in dict.fromkeys(honest[honest["loss"] == name]["label"])]
+    of_loss = [label for label, loss in honest.items() if loss == name]
     if name in cells:
         return cells[name]
     if len(of_loss) == 1:
         return cells[of_loss[0]]
     if of_loss:
         raise ValueError(f"{name} has several cells; name one of {', '.join(of_loss)}.")
-    return pick({label: cells[label] for label in labels or cells}, name, "cell")
+    return pick({label: cells[label] for label in honest or cells}, name, "cell")
 
 
 def _export(rows: "StudyRows", run: str, target: Path) -> "Embedder":

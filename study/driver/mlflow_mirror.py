@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from analysis.record.ledger import LedgerReader
 from analysis.record.record import Record
 from analysis.record.specs import read_shared
 from analysis.record.state import Follower, StudyState, TrialState
-from analysis.tracking import Tracker, TrackingError, redact
+from analysis.tracking import Tracker, TrackingError, redact, shown
 from analysis.tracking.cursor import Cursor, read_cursor, save_cursor
 from analysis.tracking.experiment import DatasetInput
 from analysis.tracking.store import one_line
@@ -26,7 +25,6 @@ from analysis.tracking.study_page import STUDY
 from analysis.tracking.write import ENDED, SPEC, STARTED, Point, Status
 from study.config.plan import StudyPlan
 from study.config.split_files import digest, splits_text
-from study.driver import mlflow_runs as shown
 from study.driver.checkpoints import drop_checkpoints, kept_outputs
 from study.driver.folder import config_yaml, mlflow_files, tracking_uri
 from trainables.contract import Cell, TrialSpec
@@ -222,23 +220,23 @@ class MlflowMirror(Follower):
         self.actions.append(self._describe)
 
     def _describe(self) -> None:
-        plan = self.plan
-        answer = shown.answer_so_far(self.state, plan.config.name)
-        self.tracker.describe(shown.question(plan), answer=answer)
+        answer = shown.answer_so_far(self.state)
+        self.tracker.describe(shown.question(self.state.config), answer=answer)
 
     def _start_cell(self, cell: Cell, at: int) -> None:
         """Create the parent run of a cell, with the config and its splits."""
         spec = self.cells[cell]
-        tags = shown.tags(self.plan, self.state, cell, spec.rule)
-        tags |= {"split": digest(spec.splits), **shown.describe_cell(self.plan, cell, spec.rule)}
+        config = self.state.config
+        tags = shown.tags(self.state, cell, label=self.plan.label(cell), rule=spec.rule)
+        tags |= {"split": digest(spec.splits), **shown.describe_cell(config, cell, spec.rule)}
         files = {
             "config.yaml": redact(config_yaml(self.plan.config)),
             "splits.json": splits_text(cell.dataset, cell.protocol, spec.splits),
         }
         self.tracker.start_cell(
             str(cell),
-            name=shown.cell_name(self.plan, cell),
-            params=shown.params(self.plan, cell),
+            name=shown.cell_name(config, cell),
+            params=shown.params(config, cell),
             tags=tags,
             files=files,
             dataset=self.datasets[cell.dataset],
@@ -246,8 +244,8 @@ class MlflowMirror(Follower):
         )
 
     def _start_trial(self, trial: TrialState) -> None:
-        started, cell = trial.started, trial.id.cell
-        tags = shown.tags(self.plan, self.state, cell, started.rule) | {
+        started, cell, config = trial.started, trial.id.cell, self.state.config
+        tags = shown.tags(self.state, cell, label=started.label, rule=started.rule) | {
             "trial": trial.id.name,
             "phase": trial.id.phase,
             "replicate": trial.id.replicate,
@@ -259,8 +257,8 @@ class MlflowMirror(Follower):
         self.tracker.start_trial(
             started.trial,
             cell=str(cell),
-            name=shown.trial_name(self.plan, trial.id),
-            params={**shown.params(self.plan, cell), **started.setting},
+            name=shown.trial_name(config, trial.id),
+            params={**shown.params(config, cell), **started.setting},
             tags=tags | ({"extended": "after-test"} if started.extended else {}),
             files={SPEC: read_shared(self.folder, started.spec)},
             dataset=self.datasets[cell.dataset],
@@ -272,11 +270,7 @@ class MlflowMirror(Follower):
         ended = trial.ended
         assert ended is not None
         about = msgspec.structs.replace(ended, metrics={})  # those are in the run's metrics
-        tags: dict[str, Any] = {"outcome": ended.outcome, "epochs": ended.epoch}
-        tags |= {"nodes": " ".join(ended.nodes), ENDED: events.encode(about).decode()}
-        tags |= {"devices": ", ".join(sorted(ended.devices))} if ended.devices else {}
-        tags |= {"error": ended.error} if ended.error else {}
-        tags |= shown.describe_trial(trial)
+        tags = {**shown.ended_tags(trial), ENDED: events.encode(about).decode()}
         points = [*points, *shown.chosen_points(trial.rows)]
         status: Status = "FINISHED" if trial.succeeded else "FAILED"
         files = self._files(trial) if trial.succeeded else []
@@ -302,4 +296,5 @@ class MlflowMirror(Follower):
 
     @cached_property
     def datasets(self) -> dict[str, DatasetInput]:
-        return {name: shown.dataset_input(self.plan, name) for name in self.plan.config.dataset}
+        refs = map(self.plan.dataset_ref, self.plan.config.dataset)
+        return {ref.dataset: shown.dataset_input(ref) for ref in refs}

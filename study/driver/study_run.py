@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from analysis.report.model_process import ModelProcess
 from analysis.report.page import Page, keep_page, write_page
 from analysis.report.page_process import PageProcess
 from analysis.tracking import TrackingError
+from analysis.tracking.system_metrics import monitored
 from study.cluster.local_ray import stop_ray
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
@@ -36,8 +37,7 @@ from study.driver.live_view import LiveView
 from study.driver.mlflow_mirror import MlflowMirror
 from study.driver.preflight import PreparedStudy, compute_features, prepare
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
-from study.driver.system_metrics import monitored
-from study.driver.tune_callback import Obstacle, TuneCallback
+from study.driver.tune_callback import Ends, Obstacle, TuneCallback
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from trainables.outputs.disk import replace_text
@@ -176,10 +176,11 @@ class StudyRun:
             saving=self.callback.saving,
         )
         slots = min(pool.slots(), self.identity.total)
-        monitor = monitored(self.plan.config, self.view.say)
+        config, say = self.plan.config, self.view.say
+        monitor = monitored(tracking_uri(config), config.name, say, wanted=config.system_metrics)
         with self.view.running(slots=slots), monitor, self.interrupts.obeyed(), closing(pool):
             self.page.start_later(PAGE_AFTER)
-            if self.plan.config.log_models != "none":
+            if config.log_models != "none":
                 self.models.start_later(MODELS_AFTER)
             try:
                 _tuner(self, pool).fit()
@@ -270,22 +271,6 @@ class StudyRun:
         )
 
 
-class _Ends(tune.Stopper):
-    """Ask whether the study must end. Tune pickles its stoppers, but never reads them."""
-
-    def __init__(self, must_end: Callable[[], bool]) -> None:
-        self.must_end = must_end
-
-    def __getstate__(self) -> dict[str, bool]:
-        return {}
-
-    def __call__(self, trial_id: str, result: dict[str, object]) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        return self.must_end()
-
-
 def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
     slot = tune.with_parameters(Slot, resources=pool.resources)
     return tune.Tuner(
@@ -302,7 +287,7 @@ def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
             name=str(run.callback.attempt),
             storage_path=str((run.folder / RAY).absolute()),
             verbose=0,
-            stop=_Ends(lambda: run.must_end(pool)),
+            stop=Ends(lambda: run.must_end(pool)),
             callbacks=[run.callback],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             # Slots save by themselves; Tune only asks them for what a trial leaves at its end. No

@@ -106,10 +106,9 @@ def test_a_cell_becomes_a_model_that_embeds(config, tmp_path):
 
 def test_no_cell_that_chose_on_test_is_suggested() -> None:
     labels = ["triplet/default", "triplet/fixed_validation", "margin/default"]
-    cells = {label: pd.Series([label], index=[0]) for label in labels}
-    honest = pd.DataFrame({"label": labels[1:2], "loss": ["triplet"]})
-    assert _pick(cells, honest, "triplet").tolist() == ["triplet/fixed_validation"]
-    assert _pick(cells, honest, "margin/default").tolist() == ["margin/default"]
+    cells, honest = {label: label for label in labels}, {"triplet/fixed_validation": "triplet"}
+    assert _pick(cells, honest, "triplet") == "triplet/fixed_validation"
+    assert _pick(cells, honest, "margin/default") == "margin/default"
     with pytest.raises(ValueError, match=r"Did you mean 'triplet/fixed_validation'\?") as error:
         _pick(cells, honest, "triplet/defalt")
     assert "/default" not in str(error.value)

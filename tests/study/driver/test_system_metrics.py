@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.tracking import open_store
-from study.driver import system_metrics
+from analysis.tracking import open_store, system_metrics
+from analysis.tracking.system_metrics import monitored
 from study.driver.folder import tracking_uri
-from study.driver.system_metrics import monitored
 from tests.conftest import MakeConfig
 from tests.support.record import WrittenStudy
 from tests.support.waiting import await_that
@@ -17,7 +16,7 @@ def test_a_resumed_study_continues_its_system_metrics(
     config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(system_metrics, "SECONDS", 0.05)
-    written = WrittenStudy(config(losses=["triplet"], name="watched", system_metrics=True))
+    written = WrittenStudy(config(losses=["triplet"], name="watched"))
     written.begin()
     mirror = written.mirror()
     written.finish()
@@ -34,7 +33,7 @@ def test_a_resumed_study_continues_its_system_metrics(
 
     for _ in range(2):
         before = len(steps())
-        with monitored(written.plan.config, pytest.fail):
+        with monitored(tracking_uri(written.plan.config), "watched", pytest.fail):
             await_that(lambda before=before: len(steps()) >= before + 2)
     assert steps() == list(range(len(steps())))
     (run,) = client.search_runs([experiment], "tags.kind = 'study'")
@@ -44,9 +43,7 @@ def test_a_resumed_study_continues_its_system_metrics(
 
 def test_a_store_that_is_away_costs_the_system_metrics_alone(config: MakeConfig) -> None:
     said: list[str] = []
-    with monitored(config(system_metrics=True, name="nowhere"), said.append):
+    with monitored(tracking_uri(config()), "nowhere", said.append):
         pass
     assert len(said) == 1
     assert "the study continues" in said[0]
-    with monitored(config(name="nowhere"), pytest.fail):
-        pass

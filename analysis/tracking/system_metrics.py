@@ -7,25 +7,25 @@ from contextlib import contextmanager
 
 from analysis.tracking.store import one_line, open_store
 from analysis.tracking.study_page import study_run
-from study.config.study_config import StudyConfig
-from study.driver.folder import tracking_uri
 
 SECONDS = 10  # between two samples
 
 
 @contextmanager
-def monitored(config: StudyConfig, say: Callable[[str], None]) -> Iterator[None]:
-    """Log CPU, memory, disk, network and GPUs while this lasts, if the study asks for it.
+def monitored(
+    uri: str, study: str, say: Callable[[str], None], *, wanted: bool = True
+) -> Iterator[None]:
+    """Log CPU, memory, disk, network and GPUs while this lasts, if it is wanted.
 
     A resumed study continues at the next step. A store that is away costs these numbers alone.
     """
-    if not config.system_metrics:
+    if not wanted:
         yield
         return
     try:
-        client = open_store(tracking_uri(config))
-        experiment = client.get_experiment_by_name(config.name)
-        run = study_run(client, experiment.experiment_id, config.name).info.run_id
+        client = open_store(uri)
+        experiment = client.get_experiment_by_name(study)
+        run = study_run(client, experiment.experiment_id, study).info.run_id
         client.update_run(run, "RUNNING")
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
@@ -33,7 +33,7 @@ def monitored(config: StudyConfig, say: Callable[[str], None]) -> Iterator[None]
             run,
             sampling_interval=SECONDS,
             resume_logging=True,
-            tracking_uri=tracking_uri(config),
+            tracking_uri=uri,
         )
         monitor.start()
     except Exception as error:

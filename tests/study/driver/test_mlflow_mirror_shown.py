@@ -14,11 +14,11 @@ from analysis.record.state import TrialState
 from analysis.record.trial_id import TrialId
 from analysis.tracking import open_store
 from analysis.tracking.experiment import NOTE
+from analysis.tracking.shown import cell_name, chosen_points, params, question, trial_name
 from study.config.plan import expand
 from study.config.study_config import make
 from study.driver.folder import tracking_uri
 from study.driver.mlflow_mirror import MlflowMirror
-from study.driver.mlflow_runs import cell_name, chosen_points, params, question, trial_name
 from study.presets import SMOKE
 from tests.conftest import MakeConfig
 from tests.support.events import epoch_done, trial_started
@@ -48,20 +48,22 @@ def of_kind(runs: list[Any], kind: str) -> list[Any]:
 
 def test_names_differ_in_their_first_letters(config: MakeConfig) -> None:
     plan = expand(config(losses=["triplet", "proxy_anchor"], searches=2))
+    about = plan.config.model_dump(mode="json")
     cell = next(cell for cell in plan.cells if cell.loss == "proxy_anchor")
-    assert trial_name(plan, TrialId(cell, "search", 3, replicate=2)) == (
+    assert trial_name(about, TrialId(cell, "search", 3, replicate=2)) == (
         f"proxy_anchor · {cell.protocol} · replicate 2 · search 3"
     )
     several = expand(config(losses=["triplet"], embedding_size=[8, 16]))
-    assert cell_name(several, several.cells[-1]) == "triplet · 16 · fixed_validation"
-    assert params(several, several.cells[-1]) == {
+    axes = several.config.model_dump(mode="json")
+    assert cell_name(axes, several.cells[-1]) == "triplet · 16 · fixed_validation"
+    assert params(axes, several.cells[-1]) == {
         "embedding_size": 16,
         "loss": "triplet",
         "protocol": "fixed_validation",
     }
-    assert params(plan, cell).keys() == {"loss", "protocol"}
+    assert params(about, cell).keys() == {"loss", "protocol"}
     (baseline, *_) = plan.baseline_specs()
-    assert cell_name(plan, baseline.cell).startswith(baseline.cell.backbone)
+    assert cell_name(about, baseline.cell).startswith(baseline.cell.backbone)
 
 
 def test_the_experiment_is_one_of_model_training_and_says_what_it_asks(
@@ -70,7 +72,7 @@ def test_the_experiment_is_one_of_model_training_and_says_what_it_asks(
     written, experiment, _ = shown
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
     note = experiment.tags[NOTE]
-    assert note.startswith(question(written.plan))
+    assert note.startswith(question(written.record.state.config))
     assert "How good is triplet on sketches" in note
     assert "`fairtrial report s` writes the answer" in note
 

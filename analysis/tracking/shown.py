@@ -1,9 +1,9 @@
-"""Say what MLflow shows of a study, its cells and its trials: names, descriptions, parameters."""
+"""Say what MLflow shows of a study, its cells and its trials: names, descriptions, tags."""
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -23,10 +23,10 @@ from analysis.tracking.experiment import (
     DatasetInput,
 )
 from analysis.tracking.write import Point
-from study.config.plan import StudyPlan
-from trainables.contract import NOT_TRAINED, PEEKING, Cell
+from trainables.contract import NOT_TRAINED, PEEKING, Cell, DatasetRef
 from trainables.datasets.indexing import index
 
+Config = Mapping[str, Any]  # of a study, as its record has it
 BETWEEN = " · "  # the parts of a name
 AXES = ("dataset", "backbone", "embedding_size")  # part of a name if the study has several
 ROLES = {
@@ -39,21 +39,21 @@ ROLES = {
 }
 
 
-def cell_name(plan: StudyPlan, cell: Cell) -> str:
+def cell_name(config: Config, cell: Cell) -> str:
     """Return the name of a cell's run, the loss first: lists cut names off at their end."""
     if cell.loss in NOT_TRAINED:
         parts = [cell.backbone, cell.loss]
-        return BETWEEN.join(parts + [cell.dataset] * (len(plan.config.dataset) > 1))
-    axes = [str(getattr(cell, axis)) for axis in AXES if len(getattr(plan.config, axis)) > 1]
+        return BETWEEN.join(parts + [cell.dataset] * (len(config["dataset"]) > 1))
+    axes = [str(getattr(cell, axis)) for axis in AXES if len(config[axis]) > 1]
     return BETWEEN.join([cell.loss, *axes, cell.protocol])
 
 
-def trial_name(plan: StudyPlan, trial: TrialId) -> str:
+def trial_name(config: Config, trial: TrialId) -> str:
     """Return a trial's name, as in proxy_anchor · fixed_validation · replicate 2 · search 3."""
-    several = plan.config.searches > 1 or trial.replicate > 1
+    several = config["searches"] > 1 or trial.replicate > 1
     return BETWEEN.join(
         [
-            cell_name(plan, trial.cell),
+            cell_name(config, trial.cell),
             *([f"replicate {trial.replicate}"] if several else []),
             f"{trial.role.replace('_', ' ')} {trial.number}",
             *([f"round {trial.round}"] if trial.round > 1 else []),
@@ -61,40 +61,42 @@ def trial_name(plan: StudyPlan, trial: TrialId) -> str:
     )
 
 
-def question(plan: StudyPlan) -> str:
-    """Return what the study asks, as the first part of its experiment's description."""
-    config = plan.config
-    losses = f"Which of {len(config.losses)} losses is better" if config.losses[1:] else "How good"
-    where = f"on {listed(list(config.dataset))} with {listed(list(config.backbone))}"
-    what = f"{losses} {where}: {listed(list(config.losses))}?"
-    if not config.losses[1:]:
-        what = f"{losses} is {config.losses[0]} {where}?"
+def question(config: Config) -> str:
+    """Return what the study asks, as a part of its experiment's description."""
+    losses, where = config["losses"], f"on {_listed(config, 'dataset')}"
+    where += f" with {_listed(config, 'backbone')}"
+    what = f"How good is {losses[0]} {where}?"
+    if losses[1:]:
+        what = f"Which of {len(losses)} losses is better {where}: {_listed(config, 'losses')}?"
     return (
-        f"**Question.** {what} Protocols: {listed(list(config.protocols))}; "
-        f"{config.searches} replicates of search and final trials."
+        f"**Question.** {what} Protocols: {_listed(config, 'protocols')}; "
+        f"{config['searches']} replicates of search and final trials."
     )
 
 
-def answer_so_far(state: StudyState, name: str) -> str:
+def _listed(config: Config, key: str) -> str:
+    return listed([str(value) for value in config[key]])
+
+
+def answer_so_far(state: StudyState) -> str:
     """Return how far the study is, until its answer is known."""
     if state.finished:
-        return f"Finished. `fairtrial report {name}` writes the answer here."
+        return f"Finished. `fairtrial report {state.config['name']}` writes the answer here."
     grown = " It has grown since its last answer." if state.drivers > 1 else ""
     return f"The study is running, or was interrupted: no answer yet.{grown}"
 
 
-def params(plan: StudyPlan, cell: Cell) -> dict[str, Any]:
+def params(config: Config, cell: Cell) -> dict[str, Any]:
     """Return what tells the cells of this study apart."""
-    axes = [axis for axis in AXES if len(getattr(plan.config, axis)) > 1]
-    return {name: value for name, value in asdict(cell).items() if name not in AXES or name in axes}
+    same = [axis for axis in AXES if len(config[axis]) == 1]
+    return {name: value for name, value in asdict(cell).items() if name not in same}
 
 
-def dataset_input(plan: StudyPlan, dataset: str) -> DatasetInput:
+def dataset_input(ref: DatasetRef) -> DatasetInput:
     """Return a dataset as MLflow lists it."""
-    ref = plan.dataset_ref(dataset)
     found = index(ref)
     return DatasetInput(
-        name=Path(ref.root).stem if ref.root else dataset,
+        name=Path(ref.root).stem if ref.root else ref.dataset,
         digest=found.fingerprint,
         source=str(found.root),
         profile={
@@ -106,15 +108,15 @@ def dataset_input(plan: StudyPlan, dataset: str) -> DatasetInput:
     )
 
 
-def tags(plan: StudyPlan, state: StudyState, cell: Cell, rule: str) -> dict[str, Any]:
+def tags(state: StudyState, cell: Cell, *, label: str, rule: str) -> dict[str, Any]:
     """Return the tags that all runs of a cell have."""
-    identity, name = state.identity, plan.config.name
+    identity, name = state.identity, state.config["name"]
     assert identity is not None
     known = state.commit not in ("", "unknown")
     return {
         "study": name,
         "cell": str(cell),
-        "label": plan.label(cell),
+        "label": label,
         "rule": rule,
         "peeks": rule == PEEKING,
         **asdict(cell),
@@ -135,11 +137,10 @@ def _user() -> str:
         return "unknown"
 
 
-def describe_cell(plan: StudyPlan, cell: Cell, rule: str) -> dict[str, str]:
+def describe_cell(config: Config, cell: Cell, rule: str) -> dict[str, str]:
     """Return the description of a cell's run."""
-    search, final = plan.trials(cell) if cell in plan.cells else (0, 1)
-    trials = f"{search} search trials and {final} final trials" if search else f"{final} final"
-    return {NOTE: f"{trials} of **{cell_name(plan, cell)}** on {cell.dataset}. {_chosen_by(rule)}"}
+    about = f"All trials of **{cell_name(config, cell)}** on {cell.dataset}; its test scores are"
+    return {NOTE: f"{about} the means of its final trials. {_chosen_by(rule)}"}
 
 
 def describe_trial(trial: TrialState) -> dict[str, str]:
@@ -156,6 +157,16 @@ def describe_trial(trial: TrialState) -> dict[str, str]:
         chosen = f", epoch {ended.chosen_epoch:g} chosen" if ended.chosen_epoch is not None else ""
         parts.append(f"{ended.outcome.capitalize()} after {ended.epoch} epochs{chosen}.")
     return {NOTE: " ".join(part for part in parts if part)}
+
+
+def ended_tags(trial: TrialState) -> dict[str, Any]:
+    """Return the tags of a trial that has ended: how, where, and its description."""
+    ended = trial.ended
+    assert ended is not None
+    tags: dict[str, Any] = {"outcome": ended.outcome, "epochs": ended.epoch}
+    tags |= {"nodes": " ".join(ended.nodes)} | describe_trial(trial)
+    tags |= {"devices": ", ".join(sorted(ended.devices))} if ended.devices else {}
+    return tags | ({"error": ended.error} if ended.error else {})
 
 
 def _chosen_by(rule: str) -> str:

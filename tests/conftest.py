@@ -99,6 +99,7 @@ def config(tmp_path: Path) -> MakeConfig:
 
     def build(**changes: Any) -> StudyConfig:
         here = {"studies": str(tmp_path / "studies"), "searches": 1, "reproductions": 2}
+        here["log_models"] = "none"  # what that needs takes seconds to import
         return make(from_scratch() | SMOKE | here | changes)
 
     return build

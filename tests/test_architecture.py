@@ -27,7 +27,7 @@ DOORS = {
     "sqlite3": [],  # MLflow's tables are its own
     "msgspec": ["analysis/record/events.py", "study/driver/mlflow_mirror.py"],
     "scikit_posthocs": ["analysis/statistics/significance.py"],
-    "optuna": ["analysis/statistics/search.py"],
+    "optuna": ["analysis/statistics/search.py", "analysis/bridges/optuna_studies.py"],
     "hyperopt": [],  # only through Ray's HyperOptSearch
     "ray": [
         "trainables/workers/slot.py",
@@ -316,7 +316,7 @@ MODULES = {
     "scikit-learn": "sklearn",
     "umap-learn": "umap",
 }
-BROUGHT = {"huggingface_hub"}  # by timm, which needs it
+BROUGHT = {"huggingface_hub", "tensorboardX"}  # by timm and by Ray Tune, which need them
 
 
 def dependencies() -> dict[str, str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from analysis.tracking import open_store
 from study.__main__ import app
 from tests.support.pages import TYPED, Typed, furnish
 from tests.test_pages import (
@@ -84,11 +86,19 @@ def test_the_blocks_that_train_and_embed_run_as_a_reader_runs_them(
         ["run", "quickstart", "--smoke", "--name", "quickstart", "--set", "keep_checkpoints=true"],
         ["run", "quickstart", "--resume"],
         ["export", "quickstart", "proxy_anchor/fixed_validation"],
+        ["export", "quickstart", "--register"],
+        ["export", "quickstart", "--optuna", "sqlite:///optuna.db"],
+        ["export", "quickstart", "--tensorboard", "events", "--parquet", "frames"],
         ["audit", "quickstart", "--yes"],
         ["reap"],
     ):
         shown = CliRunner().invoke(app, words)
         assert shown.exit_code == 0, shown.output
+    client = open_store(f"sqlite:///{Path('studies/mlflow.db').absolute()}")
+    number = client.get_experiment_by_name("quickstart").experiment_id
+    logged = Counter(model.tags["loss"] for model in client.search_logged_models([number]))
+    assert len(logged) > 1
+    assert set(logged.values()) == {1}, "of each loss, one network"
     blocks = [block for _, _, block in BLOCKS]
     for call in LATER:
         for block in (each for each in blocks if call in each):

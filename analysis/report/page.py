@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.ranking.fairness import FairnessCheck, check_fairness
 from analysis.ranking.ranking import Ranking
+from analysis.ranking.summary import summarise
 from analysis.record.frames import StudyRows
 from analysis.record.ledger import LedgerReader
 from analysis.record.state import StudyState
@@ -53,15 +53,16 @@ def write_page(
     return Page(written, study.rankings, check_fairness(rows))
 
 
-def keep_page(uri: str, study: str, written: Sequence[Path], folder: Path) -> str:
-    """Put the files into the study's run in MLflow, or return why it does not take them."""
+def keep_page(uri: str, study: str, written: Page, folder: Path) -> str:
+    """Put the page into the study's run in MLflow, or return why it does not take it."""
     try:
         if has_moved(uri, study):
             return (
                 f"MLflow at {redact(uri)} does not have the page, because the studies folder has "
                 f"moved; `fairtrial run {study} --resume` writes the study there again."
             )
-        keep_files(uri, study, written, below=folder)
+        answer = [summarise(ranking)[0] for ranking in written.rankings] or summarise(None)
+        keep_files(uri, study, written.files, below=folder, answer=answer)
     except TrackingError as error:
         return str(error)
     return ""

@@ -44,6 +44,8 @@ class PageProcess:
     Whatever goes wrong there, `answer` returns None, and the caller writes the page itself.
     """
 
+    module = "analysis.report.page_process"  # that the process runs
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
@@ -68,7 +70,7 @@ class PageProcess:
             self._pipe, theirs = Pipe()
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", self.module, str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -79,13 +81,16 @@ class PageProcess:
 
     def ask(self, folder: Path, config_yaml: str) -> None:
         """Ask for the page of a study whose last trial has ended; once, and without waiting."""
+        self._send((Path.cwd(), folder, config_yaml))
+
+    def _send(self, question: tuple[object, ...]) -> None:
         if self._timer:
             self._timer.cancel()
         if self._asked or not self._process or not self._pipe:
             return
         self._asked = True
         with suppress(OSError):  # it has died
-            self._pipe.send((Path.cwd(), folder, config_yaml))
+            self._pipe.send(question)
 
     def answer(self) -> Page | None:
         """Wait for the page, if the process was asked for one."""

@@ -11,7 +11,8 @@ from analysis.tracking.stored_studies import (
     moved_studies,
     studies,
 )
-from analysis.tracking.write import Tracker, keep_files
+from analysis.tracking.study_page import keep_files
+from analysis.tracking.write import Tracker
 
 __all__ = [
     "Earlier",

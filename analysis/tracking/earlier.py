@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.tracking.store import TrackingError, open_store, redact
-from analysis.tracking.write import PARENT, one_line
+from analysis.tracking.store import TrackingError, one_line, open_store, redact
+from analysis.tracking.write import PARENT
 from trainables.contract import Cell
 
 if TYPE_CHECKING:

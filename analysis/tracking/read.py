@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from analysis.record.events import CheckpointAudited, EpochDone, TrialEnded, TrialStarted, decode
 from analysis.record.frames import CURVES, FINAL_CURVES, Fetch, StudyRows, make_rows
 from analysis.record.state import TrialState
-from analysis.tracking.store import TrackingError, local, open_store, redact
-from analysis.tracking.write import ENDED, SPEC, STARTED, one_line
+from analysis.tracking.experiment import CHOSEN
+from analysis.tracking.store import TrackingError, local, one_line, open_store, redact
+from analysis.tracking.write import ENDED, SPEC, STARTED
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -60,7 +61,8 @@ def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
 
 def _trial(client: MlflowClient, run: Run) -> TrialState:
     """Return a trial as its record has it: from two tags, and the history of its curves."""
-    tags, last = run.data.tags, dict(run.data.metrics)
+    tags = run.data.tags
+    last = {k: v for k, v in run.data.metrics.items() if not k.startswith(CHOSEN)}
     if STARTED not in tags:
         raise LookupError(f"run {run.info.run_id} was written by Fair Trial 0.5 or earlier")
     started = decode(tags[STARTED].encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -18,6 +19,7 @@ FILES = "mlartifacts"
 def open_store(uri: str) -> MlflowClient:
     """Return a client of the store; creating a fresh SQLite store takes some seconds."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("DO_NOT_TRACK", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     os.environ.setdefault(
@@ -56,3 +58,25 @@ def redact(text: str) -> str:
         r"\1…",
         re.sub(r"://\S*@", "://…@", text),
     )
+
+
+def close_to_others(uri: str) -> None:
+    """Let nobody but its owner read a SQLite store: it holds configs, paths and scores."""
+    file = Path(uri.removeprefix("sqlite:///"))
+    with suppress(OSError):  # another user's: then it is theirs to close
+        if uri.startswith("sqlite:///") and file.stat().st_mode & 0o077:
+            file.chmod(0o600)
+
+
+def remove(client: MlflowClient, experiment: str, name: str) -> None:
+    """Delete an experiment, and free its name.
+
+    MLflow only hides a deleted experiment, which keeps its name, so rename it first.
+    """
+    client.rename_experiment(experiment, f"{name} (deleted {experiment})")
+    client.delete_experiment(experiment)
+
+
+def one_line(error: Exception) -> str:
+    """Return what MLflow says in one line, without passwords."""
+    return " ".join(redact(str(error)).split()) or type(error).__name__

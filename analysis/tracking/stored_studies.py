@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from analysis.tracking.store import FILES, TrackingError, local, open_store, redact
-from analysis.tracking.write import one_line
+from analysis.tracking.store import (
+    FILES,
+    TrackingError,
+    local,
+    one_line,
+    open_store,
+    redact,
+    remove,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment
@@ -33,17 +40,11 @@ def left_running(uri: str, study: str) -> bool:
 
 
 def delete_study(uri: str, study: str) -> None:
-    """Delete the study's experiment and all its runs, and free its name.
-
-    MLflow only hides a deleted experiment, which keeps its name, so rename it first.
-    """
+    """Delete the study's experiment and all its runs, and free its name."""
     with _one_sentence(uri):
         client = open_store(uri)
         if found := client.get_experiment_by_name(study):
-            client.rename_experiment(
-                found.experiment_id, f"{study} (deleted {found.experiment_id})"
-            )
-            client.delete_experiment(found.experiment_id)
+            remove(client, found.experiment_id, study)
 
 
 def moved_studies(uri: str) -> list[str]:

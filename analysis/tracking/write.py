@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import FileLock
 
-from analysis.tracking.store import TrackingError, local, open_store, redact
+from analysis.tracking.experiment import KIND, NOTE, QUESTION, DatasetInput
+from analysis.tracking.store import (
+    TrackingError,
+    close_to_others,
+    local,
+    one_line,
+    open_store,
+    redact,
+    remove,
+)
 from trainables.outputs.disk import link, replace_text, sync_to_disk
 
 if TYPE_CHECKING:
@@ -42,6 +51,7 @@ class Tracker:
             with _alone(uri):
                 self._client = open_store(uri)
                 self._experiment = self._find_experiment(resumed=resumed)
+                close_to_others(uri)
         except Exception as error:
             raise TrackingError(
                 f"MLflow at {redact(uri)} cannot be used: {one_line(error)}"
@@ -51,18 +61,37 @@ class Tracker:
         """Return whether the store has this study and all of these runs."""
         return bool(self._runs) and self._runs.keys() >= set(keys)
 
+    def describe(self, question: str, *, answer: str) -> None:
+        """Set the experiment's description: what the study asks, and what is known so far."""
+        tags = {**KIND, QUESTION: question, NOTE: f"{question}\n\n{answer}"}
+        for name, text in tags.items():
+            self._client.set_experiment_tag(self._experiment, name, text)
+
+    def discard(self) -> None:
+        """Remove the experiment of a study that never began."""
+        if not self._runs:
+            remove(self._client, self._experiment, self._study)
+
     def start_cell(
         self,
         cell: str,
         *,
+        name: str = "",
         params: Mapping[str, Any],
         tags: Mapping[str, Any],
         files: Mapping[str, str],
+        dataset: DatasetInput | None = None,
         at: int = 0,
     ) -> None:
         """Create the parent run of a cell."""
         self._start(
-            cell, name=cell, params=params, tags={**tags, "kind": "cell"}, files=files, at=at
+            cell,
+            name=name or cell,
+            params=params,
+            tags={**tags, "kind": "cell"},
+            files=files,
+            dataset=dataset,
+            at=at,
         )
 
     def start_trial(
@@ -74,6 +103,7 @@ class Tracker:
         params: Mapping[str, Any],
         tags: Mapping[str, Any],
         files: Mapping[str, str],
+        dataset: DatasetInput | None = None,
         at: int = 0,
     ) -> None:
         """Create the run of a trial, below its cell's."""
@@ -83,6 +113,7 @@ class Tracker:
             params=params,
             tags={**tags, "kind": "trial", PARENT: self._runs[cell].run_id},
             files=files,
+            dataset=dataset,
             at=at,
         )
 
@@ -164,7 +195,9 @@ class Tracker:
             self._runs = self._known(str(there.experiment_id))
             return str(there.experiment_id)
         location = self._artifacts.absolute().as_uri() if self._artifacts else None
-        experiment: str = self._client.create_experiment(self._study, artifact_location=location)
+        experiment: str = self._client.create_experiment(
+            self._study, artifact_location=location, tags=KIND
+        )
         return experiment
 
     def _known(self, experiment: str) -> dict[str, RunInfo]:
@@ -186,6 +219,7 @@ class Tracker:
         params: Mapping[str, Any],
         tags: Mapping[str, Any],
         files: Mapping[str, str],
+        dataset: DatasetInput | None,
         at: int,
     ) -> None:
         from mlflow.entities import Param
@@ -202,38 +236,9 @@ class Tracker:
         self._client.log_batch(
             self._runs[key].run_id, params=[Param(k, str(v)) for k, v in params.items()]
         )
+        if dataset:
+            self._client.log_inputs(self._runs[key].run_id, datasets=[dataset.entity()])
         self._put(self._runs[key], texts=files)
-
-
-def keep_files(uri: str, study: str, files: Sequence[Path], *, below: Path) -> None:
-    """Log the page and its files as artifacts of the study's own run, replacing older ones."""
-    try:
-        if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
-            raise LookupError(f"it is gone; `fairtrial run {study} --resume` restores it")
-        client = open_store(uri)
-        experiment = client.get_experiment_by_name(study)
-        if experiment is None:
-            raise LookupError(
-                f"it has no study '{study}'; `fairtrial run {study} --resume` makes it"
-            )
-        there = client.search_runs([experiment.experiment_id], "tags.kind = 'study'", max_results=1)
-        run = (
-            there[0]
-            if there
-            else client.create_run(
-                experiment.experiment_id, run_name=study, tags={"kind": "study", "study": study}
-            )
-        )
-        client.set_terminated(
-            run.info.run_id, "FINISHED"
-        )  # before the files, so that a killed process leaves no run that looks alive
-        for file in files:
-            folder = file.parent.relative_to(below).as_posix()
-            client.log_artifact(run.info.run_id, str(file), None if folder == "." else folder)
-    except Exception as error:
-        raise TrackingError(
-            f"MLflow at {redact(uri)} cannot keep the page: {one_line(error)}"
-        ) from error
 
 
 def _alone(uri: str) -> AbstractContextManager[Any]:
@@ -243,8 +248,3 @@ def _alone(uri: str) -> AbstractContextManager[Any]:
         if uri.startswith("sqlite:///")
         else nullcontext()
     )
-
-
-def one_line(error: Exception) -> str:
-    """Return what MLflow says in one line, without passwords."""
-    return " ".join(redact(str(error)).split()) or type(error).__name__

@@ -243,7 +243,7 @@ def _page(studies: Path, study: str | None, *, print_path: bool) -> None:
         write_readings(folder, StudyState(LedgerReader(folder).read()))
         rows = read_rows(folder)
         written = write_page(rows, folder=folder, config_yaml=text)
-        missed = keep_page(tracking_uri(config), rows.name, written.files, folder)
+        missed = keep_page(tracking_uri(config), rows.name, written, folder)
     console = terminal()
     print_rankings(console, written.rankings, study=folder, fairness=written.fairness)
     console.print()

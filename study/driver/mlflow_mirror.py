@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
 import msgspec
 
@@ -19,15 +16,18 @@ from analysis.record.kept_files import LostArtifact
 from analysis.record.ledger import LedgerReader
 from analysis.record.record import Record
 from analysis.record.specs import read_shared
-from analysis.record.state import Follower, StudyState, TrialState, versions_text
-from analysis.tracking import Tracker, TrackingError, redact
+from analysis.record.state import Follower, StudyState, TrialState
+from analysis.tracking import Tracker, TrackingError, redact, shown
 from analysis.tracking.cursor import Cursor, read_cursor, save_cursor
-from analysis.tracking.write import ENDED, SPEC, STARTED, Point, Status, one_line
+from analysis.tracking.experiment import DatasetInput
+from analysis.tracking.store import one_line
+from analysis.tracking.study_page import STUDY
+from analysis.tracking.write import ENDED, SPEC, STARTED, Point, Status
 from study.config.plan import StudyPlan
 from study.config.split_files import digest, splits_text
 from study.driver.checkpoints import drop_checkpoints, kept_outputs
 from study.driver.folder import config_yaml, mlflow_files, tracking_uri
-from trainables.contract import PEEKING, Cell, TrialSpec
+from trainables.contract import Cell, TrialSpec
 
 CHUNK = 500  # events that are written together
 GATHERING = 5.0  # seconds in which epochs gather: MLflow takes as long for one as for ten
@@ -120,6 +120,8 @@ class MlflowMirror(Follower):
             if not all(self._insist(action) for action in chain(self._actions(chunk), [save])):
                 return False
             self.cursor = cursor
+        if not self.state.drivers:  # it ended before its first line, as when Ray does not start
+            return self._insist(self.tracker.discard)
         return self._insist(lambda: self.tracker.mark(self._open_runs(), "KILLED"))
 
     def _next(self, reader: LedgerReader) -> list[events.AnyEvent]:
@@ -179,17 +181,22 @@ class MlflowMirror(Follower):
         """Return the runs that have begun and not ended: cells first, then trials."""
         if not self.state.drivers or self.state.finished:
             return []
-        return [*map(str, self.cells)] + [trial.started.trial for trial in self.state.open_trials()]
+        trials = [trial.started.trial for trial in self.state.open_trials()]
+        return [*map(str, self.state.cells), *trials, STUDY]
 
     def study_started(self, event: events.StudyStarted) -> None:
-        for cell, spec in self.cells.items():
-            self.actions.append(partial(self._start_cell, cell, spec, event.at))
+        self.actions.append(self._describe)
 
     def study_resumed(self, event: events.StudyResumed) -> None:
         if event.grows:
-            self.actions.append(partial(self.tracker.mark, [*map(str, self.cells)], "RUNNING"))
+            known = [*map(str, self.state.cells)]
+            self.actions.append(partial(self.tracker.mark, known, "RUNNING"))
+            self.actions.append(self._describe)
 
     def trial_started(self, trial: TrialState) -> None:
+        cell = trial.id.cell
+        if self.state.cells[cell].started == 1:  # a cell's run begins with its first trial
+            self.actions.append(partial(self._start_cell, cell, trial.started.at))
         self.actions.append(partial(self._start_trial, trial))
 
     def epoch_done(self, trial: TrialState) -> None:
@@ -208,35 +215,53 @@ class MlflowMirror(Follower):
         self.actions.append(partial(self.tracker.log_points, audit.trial, points))
 
     def study_finished(self, event: events.StudyFinished) -> None:
-        for cell in self.cells:
-            self.actions.append(partial(self._end_cell, cell, event.at))
+        for cell in self.state.cells:
+            self.actions.append(partial(self._end_cell, cell))
+        self.actions.append(self._describe)
 
-    def _start_cell(self, cell: Cell, spec: TrialSpec, at: int) -> None:
+    def _describe(self) -> None:
+        answer = shown.answer_so_far(self.state)
+        self.tracker.describe(shown.question(self.state.config), answer=answer)
+
+    def _start_cell(self, cell: Cell, at: int) -> None:
         """Create the parent run of a cell, with the config and its splits."""
-        tags = {**self._tags(cell, spec.rule), "split": digest(spec.splits)}
+        spec = self.cells[cell]
+        config = self.state.config
+        tags = shown.tags(self.state, cell, label=self.plan.label(cell), rule=spec.rule)
+        tags |= {"split": digest(spec.splits), **shown.describe_cell(config, cell, spec.rule)}
         files = {
             "config.yaml": redact(config_yaml(self.plan.config)),
             "splits.json": splits_text(cell.dataset, cell.protocol, spec.splits),
         }
-        self.tracker.start_cell(str(cell), params=asdict(cell), tags=tags, files=files, at=at)
+        self.tracker.start_cell(
+            str(cell),
+            name=shown.cell_name(config, cell),
+            params=shown.params(config, cell),
+            tags=tags,
+            files=files,
+            dataset=self.datasets[cell.dataset],
+            at=at,
+        )
 
     def _start_trial(self, trial: TrialState) -> None:
-        started, cell = trial.started, trial.id.cell
-        tags = self._tags(cell, started.rule) | {
+        started, cell, config = trial.started, trial.id.cell, self.state.config
+        tags = shown.tags(self.state, cell, label=started.label, rule=started.rule) | {
             "trial": trial.id.name,
             "phase": trial.id.phase,
             "replicate": trial.id.replicate,
             "seed": started.seed,
             "tuned": started.tuned,
             STARTED: events.encode(started).decode(),
+            **shown.describe_trial(trial),
         }
         self.tracker.start_trial(
             started.trial,
             cell=str(cell),
-            name=f"{started.label} {trial.id.name}",
-            params={**asdict(cell), **started.setting},
+            name=shown.trial_name(config, trial.id),
+            params={**shown.params(config, cell), **started.setting},
             tags=tags | ({"extended": "after-test"} if started.extended else {}),
             files={SPEC: read_shared(self.folder, started.spec)},
+            dataset=self.datasets[cell.dataset],
             at=started.at,
         )
 
@@ -245,10 +270,8 @@ class MlflowMirror(Follower):
         ended = trial.ended
         assert ended is not None
         about = msgspec.structs.replace(ended, metrics={})  # those are in the run's metrics
-        tags: dict[str, Any] = {"outcome": ended.outcome, "epochs": ended.epoch}
-        tags |= {"nodes": " ".join(ended.nodes), ENDED: events.encode(about).decode()}
-        tags |= {"devices": ", ".join(sorted(ended.devices))} if ended.devices else {}
-        tags |= {"error": ended.error} if ended.error else {}
+        tags = {**shown.ended_tags(trial), ENDED: events.encode(about).decode()}
+        points = [*points, *shown.chosen_points(trial.rows)]
         status: Status = "FINISHED" if trial.succeeded else "FAILED"
         files = self._files(trial) if trial.succeeded else []
         self.tracker.end(ended.trial, status, points=points, tags=tags, files=files, at=ended.at)
@@ -262,36 +285,16 @@ class MlflowMirror(Follower):
                 return []
             raise
 
-    def _end_cell(self, cell: Cell, at: int) -> None:
+    def _end_cell(self, cell: Cell) -> None:
         """Give the parent run the means of its final trials, as of the last of them.
 
         A study that grew by no final trial adds no point.
         """
-        ends = {
-            trial.started.seed: trial.ended
-            for trial in self.state.trials.values()
-            if trial.id.cell == cell and trial.id.role == "final" and trial.succeeded
-        }
-        finals = [ended.metrics for ended in ends.values() if ended]
-        names = [name for name in finals[0] if name.startswith("test/")] if finals else []
-        last = max((ended.at for ended in ends.values() if ended), default=0)
-        means = [
-            (name, fmean(final[name] for final in finals if name in final), len(finals), last)
-            for name in names
-        ]
-        self.tracker.end(str(cell), "FINISHED", points=means, at=at)
+        mine = [trial for trial in self.state.trials.values() if trial.id.cell == cell]
+        at = max((trial.ended.at for trial in mine if trial.ended), default=0)
+        self.tracker.end(str(cell), "FINISHED", points=shown.final_means(mine), at=at)
 
-    def _tags(self, cell: Cell, rule: str) -> dict[str, Any]:
-        identity = self.state.identity
-        assert identity is not None
-        return {
-            "study": self.plan.config.name,
-            "cell": str(cell),
-            "label": self.plan.label(cell),
-            "rule": rule,
-            "peeks": rule == PEEKING,
-            **asdict(cell),
-            "data": identity.data[cell.dataset],
-            "git": self.state.commit,
-            "versions": versions_text(self.state.code),
-        }
+    @cached_property
+    def datasets(self) -> dict[str, DatasetInput]:
+        refs = map(self.plan.dataset_ref, self.plan.config.dataset)
+        return {ref.dataset: shown.dataset_input(ref) for ref in refs}

@@ -22,8 +22,11 @@ from trainables.outputs.artifacts import epoch_of
 from trainables.workers.versions import code, commit, extra_code, file_digest
 
 GROWS = ("searches", "search_trials", "reproductions")  # keys that may be larger than before
-# A study may move, and to a larger place.
-ELSEWHERE = ("studies", "tracking_uri", "slots", "cpus_per_worker", "checkpoint_seconds")
+# A study may move, and to a larger place, and show more or less of itself in MLflow.
+ELSEWHERE = (
+    *("studies", "tracking_uri", "slots", "cpus_per_worker", "checkpoint_seconds"),
+    *("log_models", "system_metrics"),
+)
 MOVED = ("data_root",)  # so may its images: they are known by their content
 PARTS = ("config", "code", "data", "splits", "weights")  # parts of a study's identity
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +19,11 @@ from analysis.record.frames import read_record
 from analysis.record.ledger import has_begun
 from analysis.record.record import Record
 from analysis.record.trial_id import folder_of
+from analysis.report.model_process import ModelProcess
 from analysis.report.page import Page, keep_page, write_page
 from analysis.report.page_process import PageProcess
 from analysis.tracking import TrackingError
+from analysis.tracking.system_metrics import monitored
 from study.cluster.local_ray import stop_ray
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
@@ -35,13 +37,14 @@ from study.driver.live_view import LiveView
 from study.driver.mlflow_mirror import MlflowMirror
 from study.driver.preflight import PreparedStudy, compute_features, prepare
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
-from study.driver.tune_callback import Obstacle, TuneCallback
+from study.driver.tune_callback import Ends, Obstacle, TuneCallback
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
 
 PAGE_AFTER = 15.0  # seconds until a process for the page starts; the slots have loaded by then
+MODELS_AFTER = 30.0  # the same for the networks
 RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
 
 
@@ -124,11 +127,11 @@ class StudyRun:
         view.follow(state)  # with what rebuilding has ended
         self.record.follower = view
         self.callback = TuneCallback(plan, self.record)
-        self.page = PageProcess()
+        self.page, self.models = PageProcess(), ModelProcess()
 
     def run(self) -> StudyResult:
         """Train what is left, bring MLflow up to date, and rank if nothing is left."""
-        with closing(self.page):
+        with closing(self.page), closing(self.models):
             untracked = self._run(MlflowMirror(self.plan, self.record, say=self.view.say))
             return self._result(untracked)
 
@@ -173,8 +176,12 @@ class StudyRun:
             saving=self.callback.saving,
         )
         slots = min(pool.slots(), self.identity.total)
-        with self.view.running(slots=slots), self.interrupts.obeyed(), closing(pool):
+        config, say = self.plan.config, self.view.say
+        monitor = monitored(tracking_uri(config), config.name, say, wanted=config.system_metrics)
+        with self.view.running(slots=slots), monitor, self.interrupts.obeyed(), closing(pool):
             self.page.start_later(PAGE_AFTER)
+            if config.log_models != "none":
+                self.models.start_later(MODELS_AFTER)
             try:
                 _tuner(self, pool).fit()
             except Exception as error:  # Tune also writes files of its own
@@ -215,6 +222,9 @@ class StudyRun:
         try:
             with self.view.busy("Bringing MLflow up to date"):
                 mirror.close(patient=not self.obstacle)  # a full disk also stops the store
+            if self.is_over:  # while Ray stops and the page is written
+                config = self.plan.config
+                self.models.ask_models(tracking_uri(config), self.folder, config.log_models)
         except TrackingError as error:
             if not (self.interrupts.signal or self.obstacle):
                 return str(error)
@@ -241,8 +251,11 @@ class StudyRun:
                     maps=False,
                 )
             with self.view.busy("Giving the page to MLflow"):
-                missed = keep_page(uri, self.plan.config.name, written.files, self.folder)
-            untracked = untracked or missed
+                missed = keep_page(uri, self.plan.config.name, written, self.folder)
+            with self.view.busy("Giving the networks to MLflow"):
+                which = self.plan.config.log_models
+                lacking = "" if untracked else self.models.missing(uri, self.folder, which)
+            untracked = untracked or missed or lacking
         return StudyResult(
             self.folder,
             uri,
@@ -256,22 +269,6 @@ class StudyRun:
             obstacle=self.obstacle,
             untracked=untracked,
         )
-
-
-class _Ends(tune.Stopper):
-    """Ask whether the study must end. Tune pickles its stoppers, but never reads them."""
-
-    def __init__(self, must_end: Callable[[], bool]) -> None:
-        self.must_end = must_end
-
-    def __getstate__(self) -> dict[str, bool]:
-        return {}
-
-    def __call__(self, trial_id: str, result: dict[str, object]) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        return self.must_end()
 
 
 def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
@@ -290,7 +287,7 @@ def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:
             name=str(run.callback.attempt),
             storage_path=str((run.folder / RAY).absolute()),
             verbose=0,
-            stop=_Ends(lambda: run.must_end(pool)),
+            stop=Ends(lambda: run.must_end(pool)),
             callbacks=[run.callback],
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             # Slots save by themselves; Tune only asks them for what a trial leaves at its end. No

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ray.tune import Callback
+from ray.tune import Callback, Stopper
 from ray.tune.experiment import Trial
 from ray.tune.result import SHOULD_CHECKPOINT
 
@@ -256,3 +256,19 @@ def _error(trial: Trial) -> str:
 
 def _of(trial: Trial) -> tuple[str, TrialSpec]:
     return trial.config["trial"], trial.config["spec"]
+
+
+class Ends(Stopper):
+    """Ask whether the study must end. Tune pickles its stoppers, but never reads them."""
+
+    def __init__(self, must_end: Callable[[], bool]) -> None:
+        self.must_end = must_end
+
+    def __getstate__(self) -> dict[str, bool]:
+        return {}
+
+    def __call__(self, trial_id: str, result: dict[str, object]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.must_end()

@@ -347,6 +347,7 @@ def spec(protocol: str) -> dict[str, Any]:
         "epochs": 3,
         "optimizer": "adamw",
         "learning_rate": 0.001,
+        "select_metric": "recall_at_1",
     }
     model, transform = (
         {"pooling": "gap", "weights": "none", "freeze_bn": False},

@@ -195,6 +195,16 @@ class Keys(QuestionKeys):
     keep_checkpoints: bool = Field(
         False, description="search trials also leave their last state as an artifact"
     )
+    log_models: Literal["best", "all", "none"] = Field(
+        "best",
+        description="networks to log to MLflow as ONNX models: of each loss the best replicate by "
+        "validation; all: of every final trial",
+    )
+    system_metrics: bool = Field(
+        False,
+        description="log CPU, memory, disk, network and GPUs of the driver's machine to MLflow, "
+        "every 10 s, into the study's own run",
+    )
     slots: Count | None = Field(
         None, description="trials at a time; empty: as many as fit on the cluster"
     )

@@ -148,7 +148,7 @@ def uri(home: Path) -> str:
 def page(tmp_path_factory: pytest.TempPathFactory, home: Path, uri: str) -> Path:
     rows, folder = read_study(home), tmp_path_factory.mktemp("page")
     written = write_page(rows, folder=folder, config_yaml="name: made\n")
-    assert not keep_page(uri, rows.name, written.files, folder)
+    assert not keep_page(uri, rows.name, written, folder)
     return written.files[0]
 
 

@@ -103,7 +103,7 @@ class Killed(BaseException):
     """What no part of the mirror catches: it ends its thread as a kill ends a process."""
 
 
-ACTIONS = ("start_cell", "start_trial", "log_points", "end", "mark", "save_cursor")
+ACTIONS = ("describe", "start_cell", "start_trial", "log_points", "end", "mark", "save_cursor")
 
 
 @pytest.fixture
@@ -371,7 +371,7 @@ def test_a_store_that_stutters_at_every_call_has_everything_once(
     So it is when an answer, or a request, is lost on the way.
     """
     monkeypatch.setattr(mirrors, "RETRY", 0.01)
-    for name in ("start_cell", "start_trial", "log_points", "end"):
+    for name in ("describe", "start_cell", "start_trial", "log_points", "end"):
         real, calls = getattr(Tracker, name), iter(range(10**6))
 
         def stutter(*args: Any, real: Any = real, calls: Any = calls, **more: Any) -> Any:
@@ -399,7 +399,7 @@ def test_a_hiccup_after_the_start_is_no_refusal_and_a_long_one_is_reported_once(
     said: list[str] = []
     written.begin()
     with monkeypatch.context() as away:
-        away.setattr(Tracker, "start_cell", unreachable)
+        away.setattr(Tracker, "describe", unreachable)
         mirror = MlflowMirror(written.plan, written.record, say=said.append)
         await_that(lambda: said)
         mirror.wait_until_ready()  # raises nothing: the store was there when it was opened
@@ -417,6 +417,7 @@ def test_no_password_of_the_config_reaches_the_store(
         mirrors, "config_yaml", lambda config: "tracking_uri: https://me:secret@there\n"
     )
     written.begin()
+    written.trial(0)
     written.mirror().close()
     files = (written.folder.parent / "mlartifacts").rglob("config.yaml")
     assert {path.read_text() for path in files} == {"tracking_uri: https://…@there\n"}

@@ -14,15 +14,29 @@ from torch.nn import functional as F
 from tests.support import trees
 from tests.support.specs import SPLIT, final, sketches
 from trainables import load_embedder
-from trainables.contract import BEST, NOT_TRAINED, DatasetRef, Outputs, Split, TrialSpec
+from trainables.contract import (
+    BEST,
+    NO_TRUNK,
+    NOT_TRAINED,
+    DatasetRef,
+    Outputs,
+    Split,
+    TrialSpec,
+)
 from trainables.datasets.indexing import index
 from trainables.datasets.pixels import Dataset, load
 from trainables.datasets.vectors import load_vectors
 from trainables.inputs.features import Features, load_data
-from trainables.networks.network import HeadConfig, build_network
+from trainables.networks.network import HeadConfig, build_head_network, build_network
 from trainables.outputs import artifacts
 from trainables.outputs.embedder import CONFIG, ONNX, WEIGHTS, Embedder
-from trainables.outputs.exporting import Exported, _normalized, export_model
+from trainables.outputs.exporting import (
+    TRACEABLE,
+    Exported,
+    _normalized,
+    export_model,
+    write_onnx,
+)
 from trainables.training.learner import Learner
 
 
@@ -208,3 +222,33 @@ def test_a_model_trained_on_vectors_takes_vectors(loss: str, tmp_path: Path) -> 
         np.testing.assert_allclose(found, units(learner)[:count], atol=1e-5)
     with pytest.raises(ValueError, match=r"takes vectors of 6 numbers, but got .* \(2, 5\)"):
         embedder(own[:2, :5])
+
+
+@pytest.mark.parametrize("backbone", TRACEABLE)
+@pytest.mark.parametrize("pooling", ["gap", "gap+gmp", "gap-gmp"])
+def test_a_traced_model_takes_any_number_of_images(
+    backbone: str, pooling: str, tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if backbone == NO_TRUNK:
+        network, shape = build_head_network(5, HeadConfig(4), seed=0), (5,)
+    else:
+        network = build_network(
+            backbone,
+            3,
+            head=HeadConfig(4),
+            pooling=pooling,
+            weights=None,
+            freeze_bn=False,
+            bf16=False,
+            seed=0,
+        )
+        shape = (3, 64, 64)
+    network.eval()
+    write_onnx([network], tmp_path / ONNX, torch.rand(2, *shape) * 255, traced=True)
+    session = onnxruntime.InferenceSession(tmp_path / ONNX)
+    for count in (1, 5):
+        images = torch.rand(count, *shape) * 255
+        (found,) = session.run(None, {session.get_inputs()[0].name: images.numpy()})
+        wanted = Exported([network])(images).detach().numpy()
+        np.testing.assert_allclose(found, wanted, atol=1e-5)

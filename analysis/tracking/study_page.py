@@ -1,0 +1,71 @@
+"""Put a study's page into its own run in MLflow, and its answer into the description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
+from analysis.tracking.store import TrackingError, one_line, open_store, redact
+from analysis.tracking.write import KEY
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment, Run
+
+STUDY = "study"  # kind and key of a study's own run
+
+
+def keep_files(
+    uri: str, study: str, files: Sequence[Path], *, below: Path, answer: Sequence[str] = ()
+) -> None:
+    """Log the page and its files as artifacts of the study's own run, replacing older ones.
+
+    answer: sentences for the experiment's description.
+    """
+    try:
+        if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+            raise LookupError(f"it is gone; `fairtrial run {study} --resume` restores it")
+        client = open_store(uri)
+        experiment = client.get_experiment_by_name(study)
+        if experiment is None:
+            raise LookupError(
+                f"it has no study '{study}'; `fairtrial run {study} --resume` makes it"
+            )
+        run = study_run(client, experiment.experiment_id, study)
+        if run.info.status != "FINISHED":  # before the files: a killed process leaves none alive
+            client.set_terminated(run.info.run_id, "FINISHED")
+        for file in files:
+            folder = file.parent.relative_to(below).as_posix()
+            client.log_artifact(run.info.run_id, str(file), None if folder == "." else folder)
+        if answer:
+            _describe(client, experiment, run, page=files[0].name, answer=answer)
+    except Exception as error:
+        raise TrackingError(
+            f"MLflow at {redact(uri)} cannot keep the page: {one_line(error)}"
+        ) from error
+
+
+def study_run(client: MlflowClient, experiment: str, study: str) -> Run:
+    """Return the study's own run, which is made when it is first wanted."""
+    there = client.search_runs([experiment], "tags.kind = 'study'", max_results=1)
+    tags = {"kind": STUDY, KEY: STUDY, "study": study}
+    tags |= {SOURCE: f"fairtrial run {study}", SOURCE_TYPE: "LOCAL"}
+    return there[0] if there else client.create_run(experiment, run_name="page", tags=tags)
+
+
+def _describe(
+    client: MlflowClient, experiment: Experiment, run: Run, *, page: str, answer: Sequence[str]
+) -> None:
+    """Write the answer first (MLflow shows one line), what was asked, and where the page is."""
+    number = experiment.experiment_id
+    link = f"#/experiments/{number}/runs/{run.info.run_id}/artifacts/{page}"
+    parts = [
+        "**Answer.** " + " ".join(answer),
+        experiment.tags.get(QUESTION, ""),
+        f"[The page]({link}) has intervals, figures and tables.",
+    ]
+    note = "\n\n".join(part for part in parts if part)
+    for name, text in {**KIND, NOTE: note}.items():
+        client.set_experiment_tag(number, name, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import StringIO
-from textwrap import wrap
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from analysis.statistics import LEVEL
+from analysis.tables.line_breaks import broken
 from analysis.tables.table import NOTHING, Column, Row, Table
 
 ROOMY = 90  # columns of a terminal; in a narrower one cells are closer
@@ -105,9 +105,3 @@ def _head(stack: Stack, width: int, *, interval: bool) -> Iterator[str]:
     for column in stack:
         ends = f" [{LEVEL:.0%}]" if interval and column.short and "low" in column.parts else ""
         yield from broken((column.short or column.title) + ends, width)
-
-
-def broken(text: str, width: int) -> list[str]:
-    """Return the text in lines that break between words, after hyphens and after slashes."""
-    parts = wrap(text.replace("/", "/\0 "), width, break_long_words=False)
-    return [part.replace("/\0 ", "/").replace("\0", "") for part in parts]

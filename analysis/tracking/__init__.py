@@ -1,7 +1,6 @@
 """Export a study's record to MLflow, and read the same frames back from any store."""
 
 from analysis.tracking.earlier import Earlier, earlier_trials
-from analysis.tracking.read import read_mlflow
 from analysis.tracking.store import TrackingError, open_store, redact
 from analysis.tracking.stored_studies import (
     delete_study,
@@ -26,7 +25,6 @@ __all__ = [
     "left_running",
     "moved_studies",
     "open_store",
-    "read_mlflow",
     "redact",
     "studies",
 ]

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from analysis.tables.terminal import broken
+from analysis.tables.line_breaks import broken
 from study.cli.terminal import Json, Studies, one_sentence, terminal, typed
 from study.driver.folder import find_study
 from study.driver.status import FolderWatch, StudyStatus, StudyWatch

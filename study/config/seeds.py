@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from functools import cache
 
-import numpy as np
-
 from study.config.keys.key_types import MOST_SEARCHES, SEED, SEEDS
 
 
@@ -45,4 +43,6 @@ def _place(own: int, replicate: int, again: int) -> int:
 
 def _derived(*parts: int) -> int:
     """Return 64 bits that are the same on every machine."""
+    import numpy as np  # here: a study of one replicate, and every help text, does without
+
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0])

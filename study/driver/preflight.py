@@ -29,7 +29,6 @@ from study.config.study_config import StudyConfig
 from study.driver.folder import make_private, new_folder, old_folder, tracking_uri
 from study.driver.heartbeat import shown_busy
 from study.driver.lease import holder
-from study.driver.live_view import LiveView
 from study.errors import PreflightError
 from trainables.contract import OWN_FEATURES, PIXELS, ModelConfig
 from trainables.datasets.catalogue import DATASETS
@@ -41,7 +40,8 @@ from trainables.inputs.feature_cache import FeaturePass, passes_of
 from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import NAMED, NONE, fetch_weights, load_weights
 
-if TYPE_CHECKING:  # it imports Ray
+if TYPE_CHECKING:  # they import pandas and Ray
+    from study.driver.live_view import LiveView
     from trainables.workers.placement import WorkerResources
 
 SERVER_TIMEOUT = 10  # seconds for a tracking server to answer

@@ -94,6 +94,26 @@ def test_bad_input_ends_with_exit_2_and_one_sentence_before_anything_heavy_is_im
     assert len(errors.strip().splitlines()) == 1
 
 
+LIGHT = """
+import sys
+from study.__main__ import main
+sys.argv = ["fairtrial", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print([name for name in HEAVY if name in sys.modules], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("words", ["--help", "status", "list presets", "config show quickstart"])
+def test_a_light_command_imports_nothing_heavy(words: str, tmp_path: Path) -> None:
+    program = LIGHT.replace("HEAVY", str([*HEAVY, "pandas"]))
+    (tmp_path / "studies").mkdir()
+    command = [sys.executable, "-c", program, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "[]"), done.stderr
+
+
 def test_the_version_is_the_packages() -> None:
     told = CliRunner().invoke(app, ["--version"])
     assert (told.exit_code, told.stdout) == (0, f"fairtrial {version('fairtrial')}\n")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from analysis.tracking import moved_studies, open_store, read_mlflow
+from analysis.tracking import moved_studies, open_store
+from analysis.tracking.read import read_mlflow
 from study.__main__ import app
 from study.cli import ui
 from tests.conftest import MakeConfig

@@ -21,7 +21,7 @@ from analysis.record.ledger import LEDGER, Ledger, LedgerReader
 from analysis.record.record import Record
 from analysis.record.state import StudyState
 from analysis.record.trial_id import TrialId
-from analysis.tracking import read_mlflow
+from analysis.tracking.read import read_mlflow
 from study.__main__ import app
 from study.config.plan import expand
 from study.config.study_config import StudyConfig

@@ -22,9 +22,9 @@ from analysis.tracking import (
     has_moved,
     moved_studies,
     open_store,
-    read_mlflow,
 )
 from analysis.tracking.cursor import CURSOR, read_cursor
+from analysis.tracking.read import read_mlflow
 from study.config.study_config import make
 from study.driver import mlflow_mirror as mirrors
 from study.driver.checkpoints import RAY, checkpoints

@@ -88,8 +88,11 @@ def of_dataset(rows: StudyRows, dataset: str) -> StudyRows:
     return replace(rows, trials=trials, curves=curves, queries=queries)
 
 
-def read_record(folder: Path) -> StudyRows:
-    """Return a study's frames from its folder alone. Raise ValueError if it holds no study."""
+def read_record(folder: Path, *, queries: bool = True) -> StudyRows:
+    """Return a study's frames from its folder alone. Raise ValueError if it holds no study.
+
+    queries: also read the test queries, which takes most of the time.
+    """
     state = StudyState(LedgerReader(folder).read())
     if state.identity is None:
         raise ValueError(f"{folder} is not the folder of a study that has begun.")
@@ -99,6 +102,7 @@ def read_record(folder: Path) -> StudyRows:
         data=state.identity.data,
         shared=lambda started: json.loads(read_shared(folder, started.spec)),
         fetch=partial(kept_file, folder),
+        queries=queries,
     )
 
 
@@ -109,6 +113,7 @@ def make_rows(
     data: Mapping[str, str],
     shared: SharedSpec,
     fetch: Fetch,
+    queries: bool = True,
 ) -> StudyRows:
     """Build the frames from trials, from the record or from MLflow.
 
@@ -140,8 +145,10 @@ def make_rows(
             for trial in trials
         ]
     )
-    curves, queries, specs = make_curves(trials), _queries(fetch, trials), _specs(spec, trials)
-    return StudyRows(name, frame, curves, queries, specs, fetch, spec)
+    asked = _queries(fetch, trials if queries else [])
+    return StudyRows(
+        name, frame, make_curves(trials), asked, _specs(spec, trials), fetch=fetch, spec=spec
+    )
 
 
 def _trial_row(trial: TrialState, data: Mapping[str, str]) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from analysis.record.frames import read_record
+from analysis.record.trial_id import TrialId
 from analysis.report.page_process import PageProcess
 from analysis.tracking import TrackingError
 from analysis.tracking.models import Which, log_models, networks
@@ -23,9 +25,15 @@ class ModelProcess(PageProcess):
 
     module = __name__
 
+    def offer(self, uri: str, folder: Path, losses: Collection[str]) -> None:
+        """Ask for the best networks of these losses while the study runs; without an answer."""
+        if self._process and self._pipe and self._process.poll() is None:
+            with suppress(OSError):
+                self._pipe.send((Path.cwd(), uri, folder, "best", sorted(losses)))
+
     def ask_models(self, uri: str, folder: Path, which: Which) -> None:
         """Ask for the networks of a study that MLflow has in full; without waiting."""
-        self._send((Path.cwd(), uri, folder, which))
+        self._send((Path.cwd(), uri, folder, which, None))
 
     def missing(self, uri: str, folder: Path, which: Which) -> str:
         """Wait for the networks, and return what MLflow lacks. Log them here if nobody else has."""
@@ -35,29 +43,38 @@ class ModelProcess(PageProcess):
         return log_here(uri, folder, which)
 
 
-def log_here(uri: str, folder: Path, which: Which) -> str:
-    """Log the networks of a study, and return what MLflow lacks and why."""
+def log_here(uri: str, folder: Path, which: Which, losses: Collection[str] | None = None) -> str:
+    """Log the networks of a study, or of some losses; return what MLflow lacks and why."""
     if which == "none":
         return ""
     try:
-        rows = read_record(folder)
-        log_models(uri, rows, networks(rows, which))
+        rows = read_record(folder, queries=False)
+        runs = networks(rows, which)
+        if losses is not None:
+            runs = [run for run in runs if TrialId.parse(run).cell.loss in losses]
+        log_models(uri, rows, runs)
     except TrackingError as error:
         return str(error)
     return ""
 
 
 def serve(driver: Connection) -> None:
-    """Log the networks of one study. Nobody asks: end with the driver."""
+    """Log the networks that the driver asks for, until it asks for all. Nobody asks: end with it.
+
+    A network whose run MLflow does not have yet is logged the next time.
+    """
     os.nice(10)  # trials go first
     for name in LIBRARIES:
         import_module(name)
-    try:
-        here, uri, folder, which = driver.recv()
-    except EOFError:
-        return
-    os.chdir(here)
-    driver.send(log_here(uri, folder, which))
+    losses: Collection[str] | None = ()
+    while losses is not None:
+        try:
+            here, uri, folder, which, losses = driver.recv()
+        except EOFError:
+            return
+        os.chdir(here)
+        missing = log_here(uri, folder, which, losses)
+    driver.send(missing)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from analysis.tracking.system_metrics import monitored
 from study.cluster.local_ray import stop_ray
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
+from study.config.complete_losses import CompleteLosses
 from study.config.plan import StudyPlan
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY
@@ -43,8 +44,8 @@ from study.search.searcher import StudySearcher
 from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
 
-PAGE_AFTER = 15.0  # seconds until a process for the page starts; the slots have loaded by then
-MODELS_AFTER = 30.0  # the same for the networks
+# Seconds until processes for the page and for networks start; the slots have loaded by then.
+PAGE_AFTER, MODELS_AFTER = 15.0, 30.0
 RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
 
 
@@ -114,6 +115,7 @@ class StudyRun:
         new_code: bool,
     ) -> None:
         self.plan, self.folder, self.interrupts, self.view = plan, folder, interrupts, view
+        self.uri = tracking_uri(plan.config)
         if not has_begun(folder):  # so that the study can be resumed from here on
             self._write_config()
         trained = sum(sum(plan.trials(cell)) for cell in plan.cells)
@@ -127,7 +129,7 @@ class StudyRun:
         view.follow(state)  # with what rebuilding has ended
         self.record.follower = view
         self.callback = TuneCallback(plan, self.record)
-        self.page, self.models = PageProcess(), ModelProcess()
+        self.page, self.models, self.complete = PageProcess(), ModelProcess(), CompleteLosses(plan)
 
     def run(self) -> StudyResult:
         """Train what is left, bring MLflow up to date, and rank if nothing is left."""
@@ -168,16 +170,15 @@ class StudyRun:
             mirror.wait_until_ready()
         self._begin()
         compute_features(self.plan, self.view, pool.resources)
-        interrupts = self.interrupts  # Tune pickles its searcher
+        interrupts, config = self.interrupts, self.plan.config  # Tune pickles its searcher
         self.searcher.serve(
             slots=pool.slots,
             assigned=self.callback.assigned,
             halts=lambda: interrupts.stopping,
             saving=self.callback.saving,
         )
-        slots = min(pool.slots(), self.identity.total)
-        config, say = self.plan.config, self.view.say
-        monitor = monitored(tracking_uri(config), config.name, say, wanted=config.system_metrics)
+        slots, watch = min(pool.slots(), self.identity.total), config.system_metrics
+        monitor = monitored(self.uri, config.name, self.view.say, wanted=watch)
         with self.view.running(slots=slots), monitor, self.interrupts.obeyed(), closing(pool):
             self.page.start_later(PAGE_AFTER)
             if config.log_models != "none":
@@ -223,8 +224,7 @@ class StudyRun:
             with self.view.busy("Bringing MLflow up to date"):
                 mirror.close(patient=not self.obstacle)  # a full disk also stops the store
             if self.is_over:  # while Ray stops and the page is written
-                config = self.plan.config
-                self.models.ask_models(tracking_uri(config), self.folder, config.log_models)
+                self.models.ask_models(self.uri, self.folder, self.plan.config.log_models)
         except TrackingError as error:
             if not (self.interrupts.signal or self.obstacle):
                 return str(error)
@@ -232,15 +232,18 @@ class StudyRun:
 
     def must_end(self, pool: SlotPool) -> bool:
         """Return whether the study ends now. Tune asks after every event."""
+        config = self.plan.config
         pool.slots()  # also tells a growing cluster that nothing is left to start
+        if config.log_models == "best" and self.complete.grew(self.record.state):
+            self.models.offer(self.uri, self.folder, self.complete.losses)
         if self.is_over:  # while Tune, MLflow and Ray end, the page is written
-            self.page.ask(self.folder, config_yaml(self.plan.config))
+            self.page.ask(self.folder, config_yaml(config))
         if self.interrupts.stopping and not self.record.state.stopping:
             self.record.note(StudyStopping())
         return self.interrupts.ending or self.obstacle is not None
 
     def _result(self, untracked: str) -> StudyResult:
-        state, uri = self.record.state, tracking_uri(self.plan.config)
+        state, uri = self.record.state, self.uri
         written: Page | None = None
         if self.is_over:
             with self.view.busy("Ranking the losses and writing the page"):
@@ -252,10 +255,10 @@ class StudyRun:
                 )
             with self.view.busy("Giving the page to MLflow"):
                 missed = keep_page(uri, self.plan.config.name, written, self.folder)
+            untracked = untracked or missed
             with self.view.busy("Giving the networks to MLflow"):
                 which = self.plan.config.log_models
-                lacking = "" if untracked else self.models.missing(uri, self.folder, which)
-            untracked = untracked or missed or lacking
+                untracked = untracked or self.models.missing(uri, self.folder, which)
         return StudyResult(
             self.folder,
             uri,

@@ -157,8 +157,8 @@ def slow(server: Server, progress: Progress) -> None:
 def run(config: StudyConfig, server: Server, outage: Callable[[Server, Progress], None]) -> Pace:
     from rich.console import Console
 
-    from study.driver.live_view import LiveView
     from study.driver.study_run import run_study
+    from study.view.live_view import LiveView
 
     progress = Progress(config)
     thread = threading.Thread(target=outage, args=(server, progress), daemon=True)

@@ -34,9 +34,9 @@ from rich.console import Console
 import study.driver.study_run
 from study.config.plan import expand
 from study.config.study_config import make
-from study.driver.live_view import LiveView
 from study.driver.tune_callback import TuneCallback
 from study.presets import quickstart
+from study.view.live_view import LiveView
 from trainables.contract import TrialSpec
 
 Done = tuple[float, TrialSpec, int]  # when it ended, what it was, how many epochs it ran

@@ -22,11 +22,11 @@ from study.config.notices import notices
 from study.config.sources import Resolved, resolve
 from study.config.study_config import StudyConfig
 from study.driver.folder import whole_config
-from study.driver.heartbeat import shown_busy
 from study.driver.interrupts import raised
 from study.driver.preflight import PreparedStudy, prepare
 from study.errors import FAILED_TRIALS, NO_PLACE
 from study.presets import PRESETS
+from study.view.heartbeat import shown_busy
 
 Resume = Annotated[
     bool,

@@ -27,9 +27,9 @@ from study.config.cells import image_transform, values_of_fields
 from study.config.plan import StudyPlan, expand
 from study.config.study_config import StudyConfig
 from study.driver.folder import make_private, new_folder, old_folder, tracking_uri
-from study.driver.heartbeat import shown_busy
 from study.driver.lease import holder
 from study.errors import PreflightError
+from study.view.heartbeat import shown_busy
 from trainables.contract import OWN_FEATURES, PIXELS, ModelConfig
 from trainables.datasets.catalogue import DATASETS
 from trainables.datasets.indexing import index
@@ -41,7 +41,7 @@ from trainables.networks.backbones import find_backbone
 from trainables.networks.weights import NAMED, NONE, fetch_weights, load_weights
 
 if TYPE_CHECKING:  # they import pandas and Ray
-    from study.driver.live_view import LiveView
+    from study.view.live_view import LiveView
     from trainables.workers.placement import WorkerResources
 
 SERVER_TIMEOUT = 10  # seconds for a tracking server to answer

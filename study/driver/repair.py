@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from analysis.record.events import AnyEvent, EpochDone, LedgerRepaired, TrialEnded, decode
+from analysis.record.events import AnyEvent, LedgerRepaired, decode
 from analysis.record.ledger import LEDGER, Ledger, LedgerReader, whole_bytes
 from analysis.record.state import StudyState
 from analysis.tracking.cursor import CURSOR, read_cursor
@@ -54,21 +54,22 @@ def _repair(folder: Path) -> Repair | None:
     whole = reader.path.read_bytes()
     lines = whole[reader.offset :].splitlines()
     cut = [event for line in lines if (event := _decoded(line))]
+    before, after = StudyState(good), _with(good, cut)
     copy = _free(folder)
     replace_bytes(copy, whole)
     if read_cursor(folder).byte > reader.offset:
         (folder / CURSOR).unlink()
     replace_bytes(reader.path, whole[: reader.offset])
     ledger = Ledger(folder)
-    ledger.append(LedgerRepaired(lines=len(lines), reads=_lost_readings(good, cut)))
+    ledger.append(LedgerRepaired(lines=len(lines), reads=_lost_readings(before, after)))
     ledger.close()
     write_readings(folder, StudyState(LedgerReader(folder).read()))
     return Repair(
         len(good),
         len(lines),
         len(lines) - len(cut),
-        sum(isinstance(event, TrialEnded) for event in cut),
-        sum(isinstance(event, EpochDone) for event in cut),
+        after.ended - before.ended,
+        after.epochs - before.epochs,
         copy,
     )
 
@@ -79,15 +80,18 @@ def _decoded(line: bytes) -> AnyEvent | None:
     return None
 
 
-def _lost_readings(
-    good: list[AnyEvent], cut: list[AnyEvent]
-) -> list[tuple[str, str, int, str, str]]:
-    """Return the readings of test classes that only the lines that are cut off tell."""
-    state, known = StudyState(good), Counter(StudyState(good).test_readings())
+def _with(good: list[AnyEvent], cut: list[AnyEvent]) -> StudyState:
+    """Return the state as it would be with the lines that are cut off."""
+    state = StudyState(good)
     for event in cut:
         with suppress(KeyError):  # of a trial whose start is among the unreadable lines
             state.apply(event)
-    lost = Counter(state.test_readings()) - known
+    return state
+
+
+def _lost_readings(before: StudyState, after: StudyState) -> list[tuple[str, str, int, str, str]]:
+    """Return the readings of test classes that only the lines that are cut off tell."""
+    lost = Counter(after.test_readings()) - Counter(before.test_readings())
     return [(line.cell, line.trial, line.seed, line.epoch, line.rule) for line in lost.elements()]
 
 

@@ -34,13 +34,13 @@ from study.driver.checkpoints import RAY
 from study.driver.folder import CONFIG, config_yaml, tracking_uri, write_readings, write_splits
 from study.driver.interrupts import Interrupts
 from study.driver.lease import Lease
-from study.driver.live_view import LiveView
 from study.driver.mlflow_mirror import MlflowMirror
 from study.driver.preflight import PreparedStudy, compute_features, prepare
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
 from study.driver.tune_callback import Ends, Obstacle, TuneCallback
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
+from study.view.live_view import LiveView
 from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
 

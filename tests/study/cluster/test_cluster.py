@@ -26,8 +26,8 @@ from analysis.record.state import TrialState
 from study import run_study
 from study.config.plan import expand
 from study.config.study_config import StudyConfig, make
-from study.driver.live_view import LiveView
 from study.presets import SMOKE
+from study.view.live_view import LiveView
 from tests.support.actors import our_actors
 from tests.support.studies import from_scratch
 from tests.support.waiting import await_that

@@ -13,10 +13,10 @@ from study.config.budget import expected_epochs, rungs, search_epochs
 from study.config.notices import notices
 from study.config.plan import expand
 from study.config.study_config import make
-from study.driver.live_view import LiveView
 from study.estimate.counts import count_cells
 from study.presets import SMOKE
 from study.search.early_stopping import EarlyStopping
+from study.view.live_view import LiveView
 from tests.conftest import MakeConfig
 from tests.support.studies import from_scratch
 

@@ -35,8 +35,8 @@ from study.config.plan import expand
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import checkpoints
 from study.driver.folder import config_yaml
-from study.driver.live_view import LiveView
 from study.driver.study_run import StudyResult
+from study.view.live_view import LiveView
 from tests.support.faulty_driver import planned_slot
 from tests.support.invariants import check
 from tests.support.killable_driver import Driver, Plan, rows, small, spoil, state_of, wait_for

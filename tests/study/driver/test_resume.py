@@ -39,13 +39,13 @@ from study.config.split_files import digest, splits_text
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY
 from study.driver.interrupts import Interrupts
-from study.driver.live_view import LiveView
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
 from study.driver.study_run import StudyRun
 from study.driver.tune_callback import TuneCallback
 from study.search.cell_search import TrialAssignment
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
+from study.view.live_view import LiveView
 from tests.conftest import MakeConfig
 from tests.support.events import study_resumed, trial_started
 from tests.support.ledgers import rewrite

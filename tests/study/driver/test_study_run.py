@@ -29,9 +29,9 @@ from study import run_study
 from study.__main__ import app
 from study.config.plan import expand
 from study.config.study_config import StudyConfig, make
-from study.driver.live_view import LiveView
 from study.presets import SMOKE
 from study.presets.laptop import vectors
+from study.view.live_view import LiveView
 from tests.support.studies import from_scratch
 from tests.support.trees import folders
 from trainables import load_embedder

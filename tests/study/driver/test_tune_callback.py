@@ -24,10 +24,10 @@ from study.config.plan import StudyPlan, expand
 from study.driver import tune_callback as module
 from study.driver.checkpoints import RAY, checkpoints
 from study.driver.folder import READINGS, write_readings
-from study.driver.live_view import LiveView
 from study.driver.study_run import RETRIES
 from study.driver.tune_callback import Obstacle, TuneCallback
 from study.search.cell_search import TrialAssignment
+from study.view.live_view import LiveView
 from tests.conftest import MakeConfig
 from tests.support.events import study_resumed, study_started
 from tests.support.record import leave_outputs, write_checkpoint

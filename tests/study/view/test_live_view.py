@@ -14,9 +14,9 @@ from rich.console import Console
 from analysis.record.record import Record
 from analysis.record.trial_id import TrialId
 from study.config.plan import StudyPlan, expand
-from study.driver import heartbeat, live_view
-from study.driver.live_view import LiveView, _clock
 from study.estimate.counts import count_cells
+from study.view import heartbeat, live_view
+from study.view.live_view import LiveView, _clock
 from tests.conftest import MakeConfig
 from tests.support.events import epoch_done, study_started, trial_ended, trial_started
 from tests.support.waiting import await_that

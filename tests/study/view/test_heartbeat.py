@@ -8,8 +8,8 @@ import threading
 import pytest
 from rich.console import Console
 
-from study.driver import heartbeat
-from study.driver.heartbeat import Heartbeat, shown_busy
+from study.view import heartbeat
+from study.view.heartbeat import Heartbeat, shown_busy
 
 
 class Lines:

@@ -21,7 +21,7 @@ from search_spaces import value_text
 from study.config.budget import expected_epochs, expected_search
 from study.config.plan import StudyPlan
 from study.config.protocols import find_protocol
-from study.driver.heartbeat import Heartbeat, shown_busy
+from study.view.heartbeat import Heartbeat, shown_busy
 from trainables.contract import PEEKING, Cell
 
 DIVERGED = 3  # trials in a row that are worth a message

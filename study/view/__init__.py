@@ -1,0 +1,1 @@
+"""Show a study while it runs."""

@@ -105,6 +105,7 @@ def test_a_closed_terminal_ends_a_study_in_order_and_nothing_more_is_printed_the
     code = """
 import os, signal, sys
 from study.driver.interrupts import Interrupts
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
 interrupts = Interrupts()
 with interrupts.watched(), interrupts.obeyed():
     print("before", flush=True)

@@ -24,6 +24,7 @@ COMPARED = (
     "pooling, weights, batch norm, crop, optimiser, schedule, batches, epochs, replicates, final "
     "trials and search trials"
 )
+EFFORT = "epochs and parameters of searches"
 OUT_OF_MEMORY = "out of memory"  # as the record says how a trial ended
 Treatments = dict[str, dict[str, str]]  # what -> loss -> value
 
@@ -36,6 +37,14 @@ class FairnessCheck:
     remark: str = ""  # what else there is to say
     # What searches cost where it is not equal, and which settings no GPU had the memory for.
     effort: list[str] = field(default_factory=list)
+    names: tuple[str, ...] = ()  # of all that is not equal
+
+    @property
+    def in_short(self) -> str:
+        """Return one line without values."""
+        if self.names:
+            return f"Not equal between the losses: {', '.join(self.names)}."
+        return self.remark.replace(COMPARED, "training and budgets")
 
     @property
     def sentences(self) -> list[str]:
@@ -47,15 +56,19 @@ def check_fairness(rows: StudyRows) -> FairnessCheck:
     """Find what differs between the losses of each comparison, protocol by protocol."""
     if rows.finals.empty:
         return FairnessCheck([])
-    unequal = [line for each in comparisons(rows.trials) for line in _of_comparison(rows, each)]
-    effort = [*_exhausted(rows), *_efforts(rows)]
+    found = [each for one in comparisons(rows.trials) for each in _of_comparison(rows, one)]
+    unequal = [sentence for sentence, _ in found]
+    exhausted, spent = [*_exhausted(rows)], [*_efforts(rows)]
+    names = [name for _, differs in found for name in differs]
+    names += ["what fits into memory"] * bool(exhausted) + [EFFORT] * bool(spent)
     if not rows.specs:
         remark = "how trials were trained is unknown, so only budgets were compared."
     elif not unequal:
         remark = f"equal between the losses compared: {COMPARED}."
     else:
-        return FairnessCheck(unequal, effort=effort)
-    return FairnessCheck(unequal, f"Fairness check: {remark}", effort)
+        remark = ""
+    remark = f"Fairness check: {remark}" if remark else ""
+    return FairnessCheck(unequal, remark, exhausted + spent, tuple(dict.fromkeys(names)))
 
 
 def fairness(rows: StudyRows) -> list[str]:
@@ -63,15 +76,18 @@ def fairness(rows: StudyRows) -> list[str]:
     return check_fairness(rows).sentences
 
 
-def _of_comparison(rows: StudyRows, comparison: Comparison) -> Iterator[str]:
+def _of_comparison(rows: StudyRows, comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
+    """Yield a sentence for each protocol under which losses differ, and the names of what does."""
     mine = comparison.trained(rows.trials)
     several = len(comparisons(rows.trials)) > 1
     for protocol, trials in mine.groupby("protocol", sort=False):
-        unequal = [_sentence(*each) for each in differing(treatments(rows, trials))]
+        unequal = dict(differing(treatments(rows, trials)))
         if unequal:
             where = f"{comparison.title}, {protocol}" if several else str(protocol)
+            each = "; ".join(_sentence(*item) for item in unequal.items())
             yield (
-                f"Fairness check: not equal between the losses under {where}: {'; '.join(unequal)}."
+                f"Fairness check: not equal between the losses under {where}: {each}.",
+                [name.replace("_", " ") for name in unequal],
             )
 
 

@@ -109,7 +109,7 @@ def _against_baselines(ranking: Ranking, honest: list[RankingRow]) -> list[str]:
             sentences.append(f"No loss is shown to beat {baseline}.")
         else:
             sentences.append(f"Not shown to beat {baseline}: {listed(short)}.")
-    return ([f"Every loss beats {listed(beaten)}."] if beaten else []) + sentences
+    return sentences + ([f"Every loss beats {listed(beaten)}."] if beaten else [])
 
 
 def _by_default(ranking: Ranking) -> list[str]:

@@ -114,11 +114,8 @@ def tables_of(ranking: Ranking) -> dict[str, Table]:
     return {name: each for name, each in tables.items() if each.rows}
 
 
-def compact_ranking(ranking: Ranking, *, more: str) -> Table:
-    """Return one ranking in a line per loss, with short notes, for the end of a study.
-
-    more: where the rest is.
-    """
+def compact_ranking(ranking: Ranking) -> Table:
+    """Return one ranking in a line per loss, with short notes, for the end of a study."""
     first, second = METRICS
     sides = _sides([ranking])
     columns = [
@@ -134,34 +131,29 @@ def compact_ranking(ranking: Ranking, *, more: str) -> Table:
         for row in ranking.rows
         for number in [row.validation.get(second) or row.default.get(second)]
     ]
-    notes = [*ranking.warnings, *_short_notes(ranking), more]
-    return table("ranking", "Ranking on the test classes, in percent", columns, rows, notes=notes)
+    title = "Scores on the test classes, in percent"
+    notes = [*ranking.warnings, *_short_notes(ranking)]
+    return table("ranking", title, columns, rows, notes=notes)
 
 
 def _short_notes(ranking: Ranking) -> Iterator[str]:
     """Yield what a reader of the compact ranking must know; the full one has the rest."""
-    if any(row.default for row in ranking.rows):
-        yield "* chosen with test feedback. Never rank it among numbers without the mark."
+    stars = "* chosen with test feedback. " * any(r.default for r in ranking.rows)
+    own = [row.validation or row.default for row in ranking.rows]
+    count = max((numbers[METRICS[0]].replicates for numbers in own if numbers), default=1)
+    alone = ONE_SEARCH in ranking.notes
+    each = f"{count} {'seeds' if alone else 'replicates'}" if count > 1 else "one replicate"
     if ranking.closed:
         yield CLOSED_NOTE
-    own = [row.validation or row.default for row in ranking.rows]
-    counts = {numbers[METRICS[0]].replicates for numbers in own if numbers}
-    alone = ONE_SEARCH in ranking.notes
-    several = f"{max(counts, default=1)} {'seeds' if alone else 'replicates'}"
-    each = several if max(counts, default=1) > 1 else "one replicate"
-    yield f"[low, high]: {LEVEL:.0%} interval, over test classes and {each}."
-    if any(row.groups for row in ranking.rows):
-        yield (
-            f"Rank: by the {'closed set' if ranking.closed else 'validation setup'}. Losses that "
-            "share a letter in groups: no difference is shown."
-        )
+    yield f"{stars}[low, high]: {LEVEL:.0%} interval over test classes and {each}."
     if alone:
         yield ONE_SEARCH
-    if ranking.baselines:
-        shown = (
-            f"{name} {numbers[METRICS[0]].percent()}" for name, numbers in ranking.baselines.items()
-        )
-        yield f"Baselines, {metric_label(METRICS[0])}: {', '.join(shown)}."
+    shared = "Same letter: no difference is shown. "
+    label, named = metric_label(METRICS[0]), ranking.baselines.items()
+    scores = ", ".join(f"{name} {numbers[METRICS[0]].percent()}" for name, numbers in named)
+    letters = shared * any(row.groups for row in ranking.rows)
+    if line := letters + f"Baselines, {label}: {scores}." * bool(scores):
+        yield line.strip()
 
 
 def _setups_note(ranking: Ranking) -> str:

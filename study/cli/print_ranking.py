@@ -1,35 +1,36 @@
-"""Print the rankings of a study on a terminal."""
+"""Print the rankings of a study on a terminal: the answer, a line per loss, a few notes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
-from analysis.ranking.fairness import COMPARED, FairnessCheck
+from analysis.ranking.fairness import FairnessCheck
 from analysis.ranking.ranking import Ranking
-from analysis.tables.ranking import compact_ranking, tables_of
+from analysis.ranking.summary import summarise
+from analysis.tables.ranking import compact_ranking
 from analysis.tables.terminal import print_table
 from study.cli.terminal import typed
 
-MORE = ("ranking", "beside", "decomposition", "steps")  # tables that tell the rest of a ranking
+ANSWER = 2  # sentences of the summary; the page has all of them
 
 
 def print_rankings(
     console: Console, found: Sequence[Ranking], *, study: Path, fairness: FairnessCheck
 ) -> None:
-    """Print every ranking in a line per loss, below the fairness check, and where the rest is.
+    """Print every ranking: its answer, a line per loss, and where the rest is.
 
     study: its folder.
     """
     if not found:
         console.print("No final trial has finished, so there is nothing to rank.")
-    # What is equal has room for a line only; the list of it is above the whole table.
-    above = tuple(line.replace(COMPARED, "training and budgets") for line in fairness.sentences)
     for ranking in found:
         console.print(f"\n{ranking.title}", style="bold underline", highlight=False, markup=False)
-        there = tables_of(ranking)
-        names = ", ".join(name for name in MORE if name in there)
-        more = f"More: {typed(f'report {study.name} --table NAME', study.parent)} ({names})"
-        print_table(console, replace(compact_ranking(ranking, more=more), above=above))
-        above = ()
+        for sentence in summarise(ranking)[:ANSWER]:
+            console.print(Text(sentence))
+        print_table(console, compact_ranking(ranking))
+    if found:
+        console.print(Text(fairness.in_short, style="dim"))
+        rest = typed(f"report {study.name} --table ranking", study.parent)
+        console.print(f"\nNumbers  {rest}", soft_wrap=True, highlight=False, markup=False)

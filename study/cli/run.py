@@ -93,7 +93,6 @@ def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool)
         _interrupted(console, config, result.signal or SIGINT)
     assert result.fairness, "a study that is over has a page"
     print_rankings(console, result.rankings, study=result.folder, fairness=result.fairness)
-    console.print()
     for what, where in [
         ("Report", f"{result.page}"),
         ("Maps", f"{typed(f'report {config.name}', config.studies)}   (adds embedding maps to it)"),

@@ -4,7 +4,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.ranking.fairness import _exhausted, differing, treatments
+from analysis.ranking.fairness import (
+    COMPARED,
+    FairnessCheck,
+    _exhausted,
+    differing,
+    treatments,
+)
 from analysis.record.frames import StudyRows
 
 
@@ -69,3 +75,14 @@ def test_settings_that_did_not_fit_are_counted_by_loss_with_their_device():
         "on T4: their settings have no score"
     )
     assert not list(_exhausted(study(kept)))
+
+
+def test_the_check_in_short_names_what_differs_or_says_that_nothing_does():
+    unequal = FairnessCheck(["long"], names=("batches", "epochs and parameters of searches"))
+    assert unequal.in_short == (
+        "Not equal between the losses: batches, epochs and parameters of searches."
+    )
+    equal = FairnessCheck([], f"Fairness check: equal between the losses compared: {COMPARED}.")
+    assert equal.in_short == (
+        "Fairness check: equal between the losses compared: training and budgets."
+    )

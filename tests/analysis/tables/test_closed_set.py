@@ -74,7 +74,7 @@ def test_every_number_of_a_closed_set_is_marked_in_every_format(
 
 def test_the_ranking_of_a_closed_set_claims_no_validation(study: Study) -> None:
     (ranking,) = study.rankings
-    text = as_text(make_table("ranking", study)) + as_text(compact_ranking(ranking, more=""))
+    text = as_text(make_table("ranking", study)) + as_text(compact_ranking(ranking))
     assert "closed set‡" in text
     assert "default" not in text
     assert "selected-on-validation" not in text

@@ -89,10 +89,10 @@ def test_a_frame_survives_its_own_csv():
 
 def test_the_compact_ranking_says_what_its_intervals_lack_if_there_was_one_search():
     one, several = (
-        compact_ranking(rankings(rows_of(made))[0], more="").notes
+        compact_ranking(rankings(rows_of(made))[0]).notes
         for made in (everything(), replicated(reproductions=2))
     )
     assert ONE_SEARCH in one
-    assert "[low, high]: 95% interval, over test classes and 2 seeds." in one
+    assert any("[low, high]: 95% interval over test classes and 2 seeds." in note for note in one)
     assert ONE_SEARCH not in several
-    assert "[low, high]: 95% interval, over test classes and 3 replicates." in several
+    assert any("interval over test classes and 3 replicates." in note for note in several)

@@ -41,7 +41,11 @@ def typed(command: str) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("command", QUICK)
+# Figures take longest to draw, and tests/analysis/figures draws each of them.
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=[pytest.mark.slow] * ("--figure" in each)) for each in QUICK],
+)
 def test_a_command_that_trains_nothing_shows_something(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,11 @@ def check(name: str, data: FigureData, folder: Path) -> None:
         assert overlaps(picture.drawing) == []
 
 
-@pytest.mark.parametrize("study", STUDIES)
+# Replicates take longest to draw.
+@pytest.mark.parametrize(
+    "study",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "replicated")) for name in STUDIES],
+)
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn_of_every_study(
     name: str, study: str, studies: dict[str, Study], tmp_path: Path
@@ -97,15 +101,16 @@ def test_a_full_study_has_every_figure_that_its_rows_can_fill(
 @pytest.mark.parametrize(
     ("paper", "name"), [(paper, name) for paper, had in PAPER_FIGURES.items() for name in had]
 )
+@pytest.mark.parametrize("most", [1, pytest.param(None, marks=pytest.mark.slow)])
 def test_every_figure_of_a_paper_is_drawn_of_its_numbers(
-    paper: str, name: str, tmp_path: Path
+    paper: str, name: str, most: int | None, tmp_path: Path
 ) -> None:
     assert name in FIGURES
     pictures = published_figure(paper, name)
     assert pictures
     assert all(
         path.stat().st_size > 1000
-        for picture in pictures
+        for picture in pictures[:most]
         for path in picture.drawing.save(tmp_path)
     )
 

@@ -94,34 +94,36 @@ def test_the_second_want_of_memory_and_any_other_error_are_raised(error: Excepti
     assert len(tried) == tries
 
 
+KEYS = (ALLOCATOR[0], "PYTORCH_ALLOC_CONF")
+CHOSEN = [
+    ({}, 1, ALLOCATOR[1]),
+    ({}, 0.5, ALLOCATOR[1]),
+    ({}, 0, None),
+    ({KEYS[0]: "max_split_size_mb:64"}, 1, "max_split_size_mb:64"),
+    ({KEYS[1]: "max_split_size_mb:64"}, 1, None),
+]
 ASKED = """
-import os, sys
+import ast, os, sys
 import torch
 from trainables.distributed.process import take_gpus
 
-take_gpus(float(sys.argv[1]))
-print(os.environ.get("PYTORCH_CUDA_ALLOC_CONF"), torch.cuda.is_initialized())
+keys, cases = ast.literal_eval(sys.argv[1])
+for chosen, share in cases:
+    for key in keys:
+        os.environ.pop(key, None)
+    os.environ.update(chosen)
+    take_gpus(share)
+    print(os.environ.get(keys[0]), torch.cuda.is_initialized())
 """
 
 
-@pytest.mark.parametrize(
-    ("chosen", "share", "kept"),
-    [
-        ({}, "1", ALLOCATOR[1]),
-        ({}, "0.5", ALLOCATOR[1]),
-        ({}, "0", None),
-        ({ALLOCATOR[0]: "max_split_size_mb:64"}, "1", "max_split_size_mb:64"),
-        ({"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}, "1", None),
-    ],
-)
-def test_memory_grows_in_pieces_from_before_cuda_starts_unless_the_user_says_otherwise(
-    chosen: dict[str, str], share: str, kept: str | None, monkeypatch: pytest.MonkeyPatch
-):
-    for key in (ALLOCATOR[0], "PYTORCH_ALLOC_CONF"):
-        monkeypatch.delenv(key, raising=False)
-    for key, value in chosen.items():
-        monkeypatch.setenv(key, value)
+def test_memory_grows_in_pieces_from_before_cuda_starts_unless_the_user_says_otherwise():
+    """One process for all cases: to import torch takes longer than all of them."""
+    cases = [(chosen, share) for chosen, share, _ in CHOSEN]
     done = subprocess.run(
-        [sys.executable, "-c", ASKED, share], capture_output=True, text=True, check=True
+        [sys.executable, "-c", ASKED, repr((KEYS, cases))],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert done.stdout.split() == [str(kept), "False"]
+    assert done.stdout.splitlines() == [f"{kept} False" for _, _, kept in CHOSEN]

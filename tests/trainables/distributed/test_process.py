@@ -83,6 +83,7 @@ print("torch._dynamo" in sys.modules, "torch._inductor" in sys.modules, file=sys
 """
 
 
+@pytest.mark.slow
 def test_optimisers_step_as_before_without_the_compiler_that_they_would_import():
     ours, torchs = (
         subprocess.run(

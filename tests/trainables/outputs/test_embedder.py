@@ -224,8 +224,16 @@ def test_a_model_trained_on_vectors_takes_vectors(loss: str, tmp_path: Path) -> 
         embedder(own[:2, :5])
 
 
-@pytest.mark.parametrize("backbone", TRACEABLE)
-@pytest.mark.parametrize("pooling", ["gap", "gap+gmp", "gap-gmp"])
+@pytest.mark.parametrize(
+    ("backbone", "pooling"),
+    [
+        pytest.param(
+            name, pooling, marks=[pytest.mark.slow] * (name.startswith("resnet") and i > 0)
+        )
+        for name in TRACEABLE
+        for i, pooling in enumerate(["gap", "gap+gmp", "gap-gmp"])
+    ],
+)
 def test_a_traced_model_takes_any_number_of_images(
     backbone: str, pooling: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from analysis.ranking.fairness import FairnessCheck, check_fairness
 from analysis.ranking.ranking import Ranking
 from analysis.ranking.summary import summarise
@@ -14,7 +16,7 @@ from analysis.record.ledger import LedgerReader
 from analysis.record.state import StudyState
 from analysis.report.report import Draw, draw_in_turn, rope_of, write_report
 from analysis.tables.catalogue import Study
-from analysis.tracking import TrackingError, has_moved, keep_files, redact
+from analysis.tracking import TrackingError, address_of, has_moved, keep_files, redact
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ def write_page(
     readings = Counter(
         line.rule for line in StudyState(LedgerReader(folder).read()).test_readings()
     )
+    config = yaml.safe_load(config_yaml) or {}
     written = write_report(
         study,
         folder=folder,
@@ -49,6 +52,7 @@ def write_page(
         readings=readings,
         maps=maps,
         draw_all=draw_all,
+        mlflow=address_of(str(config.get("tracking_uri") or ""), rows.name),
     )
     return Page(written, study.rankings, check_fairness(rows))
 

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-import jinja2
-import pandas as pd
 import yaml
 
 from analysis.figures.catalogue import draw
 from analysis.figures.from_study import FigureData
 from analysis.figures.style import Picture
-from analysis.ranking.comparisons import Comparison, comparisons
+from analysis.ranking.comparisons import comparisons
 from analysis.ranking.fairness import check_fairness
 from analysis.ranking.measurement import CLOSED_MARK
 from analysis.ranking.notes import ONE_SEARCH
 from analysis.ranking.ranking import METRICS, Ranking
-from analysis.ranking.summary import summarise
+from analysis.report.overview import how_made, splits_of
+from analysis.report.render import render
+from analysis.report.sections import section_of
+from analysis.report.tables_shown import left_out
+from analysis.report.trial_data import trial_data, trials_of
 from analysis.statistics import ROPE
 from analysis.tables.beside import beside_table
 from analysis.tables.catalogue import OF_EMBEDDINGS, TABLES, Study, make_table
 from analysis.tables.decomposition import decomposition_table, long_decomposition
-from analysis.tables.ranking import ranking_table, tables_of
+from analysis.tables.ranking import ranking_table
 from analysis.tables.table import Table
 from analysis.tables.writers import as_csv, as_html, as_markdown
 from analysis.tracking import redact
@@ -66,24 +64,11 @@ OF_THE_STUDY = (
     "improvement_by_year",
     "papers_versus_reality",
 )
+STATIC_ROWS = 200  # trials in the page's table where no script runs
 MAPS = ("same_vs_different", "joint_map", "yoked_map", "yoked_models", "gallery")
 
 Draw = Callable[[Sequence[str], FigureData], dict[str, list[Picture]]]
 MARKS = {PEEKING: "*", CLOSED: CLOSED_MARK}  # of a rule
-
-
-@dataclass(frozen=True)
-class Section:
-    """Hold what the page shows of one comparison; tables and pictures by name."""
-
-    title: str
-    first_loss: str
-    tables: dict[str, Table]
-    sentences: list[str]
-    unfinished: list[str]
-    searched: bool
-    pictures: dict[str, list[Picture]]
-    default_in: str  # the section that has the default setup's curves and search, if it is another
 
 
 def draw_in_turn(names: Sequence[str], data: FigureData) -> dict[str, list[Picture]]:
@@ -105,44 +90,36 @@ def write_report(
     readings: Counter[str],
     maps: bool = False,
     draw_all: Draw = draw_in_turn,
+    mlflow: str = "",
 ) -> list[Path]:
     """Write report.html, figures/, tables/, ranking.md and the CSV files into the folder; return
     all of them, the page first.
 
     readings: how often the test classes were read, by rule. maps: also make what is computed from
     embeddings, which takes a while: maps, and recall on train classes. draw_all: draws figures, in
-    more than one process if there are.
+    more than one process if there are. mlflow: where a server shows the study's trials.
     """
-    config = yaml.safe_load(config_yaml) or {}
     source = figure_data(study, folder, config_yaml)
-    trials, found = study.rows.trials, study.rankings
+    found = study.rankings
     drawn = draw_all((*OF_A_COMPARISON, *OF_THE_STUDY, *(MAPS if maps else ())), source)
     made = {
         name: table
         for name in TABLES
         if (maps or name not in OF_EMBEDDINGS) and (table := make_table(name, study)).rows
     }
-    page = _template().render(
-        study=study.rows.name,
-        sections=[_section(source, comparison, drawn) for comparison in comparisons(trials)],
+    page = render(
+        "report.html.jinja",
+        **_answer(source, drawn),
+        **_tables(made, study, maps=maps),
+        **_setup(study, config_yaml),
+        maps_left=not maps and _embeddings_kept(config_yaml) and bool(found),
         across=[picture for name in OF_THE_STUDY for picture in drawn[name]],
         map_names=MAPS,
-        maps_left=not maps and config.get("keep_embeddings") != "none" and bool(found),
+        maps_shown=any(drawn.get(name) for name in MAPS),
+        data=trial_data(study.rows, source.metric, losses=_by_rank(found), mlflow=mlflow),
+        first_trials=trials_of(study.rows)[:STATIC_ROWS],
         html_of=_html_of,
-        tables={name: table for name, table in made.items() if name not in SHOWN_ELSEWHERE},
-        compute=made.get("compute"),
-        fairness=check_fairness(study.rows),
-        warnings=study.warnings,
-        one_search=ONE_SEARCH if found and ONE_SEARCH in study.interval_notes else "",
-        script=_script(),
-        script_hash=base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode(),
-        when=_when(trials),
-        origin={
-            tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials
-        },
         readings=_marked(readings),
-        # An address may contain a password, and people share pages.
-        config=redact(config_yaml),
     )
     written = _write_texts(folder, page, made=made, found=found)
     pictures = [picture for each in drawn.values() for picture in each]
@@ -150,6 +127,59 @@ def write_report(
         *written,
         *(path for picture in pictures for path in picture.drawing.save(folder / FOLDER)),
     ]
+
+
+def _answer(source: FigureData, drawn: dict[str, list[Picture]]) -> dict[str, Any]:
+    """Return what a page says first, and of each comparison."""
+    study = source.study
+    return {
+        "study": study.rows.name,
+        "sections": [
+            section_of(source, comparison, drawn) for comparison in comparisons(source.trials)
+        ],
+        "fairness": check_fairness(study.rows),
+        "warnings": study.warnings,
+        "one_search": ONE_SEARCH
+        if study.rankings and ONE_SEARCH in study.interval_notes
+        else "",
+        "made": how_made(study.rows, source.metric),
+    }
+
+
+def _tables(made: Mapping[str, Table], study: Study, *, maps: bool) -> dict[str, Any]:
+    """Return the tables that say something about the study, and the names of the others."""
+    without = left_out(made, study, maps=maps)
+    names = {each.name for each in without}
+    return {
+        "tables": {
+            name: table
+            for name, table in made.items()
+            if name not in SHOWN_ELSEWHERE and name not in names
+        },
+        "left_out": [each for each in without if each.name not in SHOWN_ELSEWHERE],
+        "compute": made.get("compute"),
+    }
+
+
+def _setup(study: Study, config_yaml: str) -> dict[str, Any]:
+    trials = study.rows.trials
+    return {
+        "splits": splits_of(study.rows),
+        "origin": {
+            tag: sorted(set(trials[tag].dropna())) for tag in ("git", "versions") if tag in trials
+        },
+        # An address may contain a password, and people share pages.
+        "config": redact(config_yaml),
+    }
+
+
+def _embeddings_kept(config_yaml: str) -> bool:
+    return bool((yaml.safe_load(config_yaml) or {}).get("keep_embeddings") != "none")
+
+
+def _by_rank(found: Sequence[Ranking]) -> list[str]:
+    """Return all losses, those of the first ranking in its order."""
+    return list(dict.fromkeys(row.loss for ranking in found for row in ranking.rows))
 
 
 def rope_of(config_yaml: str) -> float:
@@ -190,70 +220,12 @@ def ranking_markdown(found: Sequence[Ranking]) -> str:
     return "\n".join(as_markdown(table) for table in tables if table.rows)
 
 
-def _template() -> jinja2.Template:
-    loader = jinja2.PackageLoader("analysis.report", "")
-    pages = jinja2.Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return pages.get_template("report.html.jinja")
-
-
 def _html_of(table: Table) -> str:
     """Return a table as HTML without the fairness check, which stands once at the top of a page."""
     return as_html(replace(table, above=()))
-
-
-def _script() -> str:
-    return files("analysis.report").joinpath("report.js").read_text(encoding="utf-8")
 
 
 def _marked(counts: Counter[str]) -> list[str]:
     return [
         f"{counts[rule]:,} {rule}{MARKS.get(rule, '')}" for rule in get_args(Rule) if counts[rule]
     ]
-
-
-def _section(
-    source: FigureData, comparison: Comparison, drawn: dict[str, list[Picture]]
-) -> Section:
-    trials, ranking = source.trials, source.ranking(comparison)
-    first = source.first(comparison)
-    trained = comparison.trained(trials)
-    searched = trained[trained["phase"] == "search"]
-    mine = pd.concat([trained, comparison.untrained(trials)])
-    stuck = mine[mine["status"] != "FINISHED"]
-    return Section(
-        title=comparison.title,
-        first_loss=ranking.rows[0].loss if ranking else "",
-        tables=tables_of(ranking) if ranking else {},
-        sentences=summarise(ranking),
-        unfinished=[
-            f"{row['loss']}, {row['protocol']}, {row['trial']}: {row['status'].lower()}"
-            for _, row in stuck.iterrows()
-        ],
-        searched=bool((~searched["peeks"]).any()),
-        pictures={
-            name: [picture for picture in each if picture.comparison == comparison.title]
-            for name, each in drawn.items()
-        },
-        default_in=first.title if first != comparison and trained["peeks"].any() else "",
-    )
-
-
-def _time(seconds: float) -> str:
-    if seconds >= 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
-
-
-def _when(trials: pd.DataFrame) -> str:
-    """Say when the first trial started, and how long it took until the last one ended."""
-    if trials.empty or trials["end"].isna().all():
-        return ""
-    start, end = float(trials["start"].min()) / 1000, float(trials["end"].max()) / 1000
-    began = f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M} UTC"
-    return f"{began}, {_time(end - start)} from first to last trial"

@@ -10,13 +10,14 @@ from analysis.tracking.stored_studies import (
     moved_studies,
     studies,
 )
-from analysis.tracking.study_page import keep_files
+from analysis.tracking.study_page import address_of, keep_files
 from analysis.tracking.write import Tracker
 
 __all__ = [
     "Earlier",
     "Tracker",
     "TrackingError",
+    "address_of",
     "delete_study",
     "earlier_trials",
     "forget_moved",

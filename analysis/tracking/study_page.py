@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
 from analysis.tracking.store import TrackingError, one_line, open_store, redact
@@ -45,6 +46,26 @@ def keep_files(
         raise TrackingError(
             f"MLflow at {redact(uri)} cannot keep the page: {one_line(error)}"
         ) from error
+
+
+def address_of(uri: str, study: str) -> str:
+    """Return where a server's own pages show this study; empty if none serves it.
+
+    A user's name and password in the address are left out.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return ""
+    try:
+        experiment = open_store(uri).get_experiment_by_name(study)
+    except Exception:  # whoever reads the page finds the study by its name
+        return ""
+    if experiment is None:
+        return ""
+    host = parts.netloc.rpartition("@")[2]
+    return (
+        f"{parts.scheme}://{host}{parts.path.rstrip('/')}/#/experiments/{experiment.experiment_id}"
+    )
 
 
 def study_run(client: MlflowClient, experiment: str, study: str) -> Run:

@@ -1,4 +1,4 @@
-// Sorting tables, enlarging figures, light and dark: nothing here is needed to read the page.
+// Sort tables, enlarge figures, switch between light and dark: the page reads without any of it.
 "use strict";
 
 function sortKey(cell) {
@@ -60,14 +60,22 @@ function makeZoomable(figure) {
 function offerThemes() {
   const button = document.createElement("button");
   const dark = () => document.documentElement.dataset.theme === "dark";
-  const show = () => { button.textContent = dark() ? "light" : "dark"; };
+  const show = () => {
+    button.textContent = dark() ? "light" : "dark";
+    repaint();
+  };
   document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   button.className = "theme";
-  button.addEventListener("click", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; show(); });
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = dark() ? "light" : "dark";
+    show();
+  });
   show();
   document.querySelector("header").prepend(button);
 }
 
-document.querySelectorAll("table").forEach(makeSortable);
-document.querySelectorAll("figure").forEach(makeZoomable);
-offerThemes();
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}

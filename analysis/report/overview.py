@@ -63,17 +63,10 @@ class RankingPicture:
         return any(row.default for row in self.rows)
 
 
-def picture_of(ranking: Ranking) -> RankingPicture:
-    """Return the picture of Recall@1 with its intervals."""
+def picture_of(ranking: Ranking, *, beside: Sequence[Ranking] = ()) -> RankingPicture:
+    """Return the picture of Recall@1 with its intervals. beside: rankings on the same axis."""
     metric = METRICS[0]
-    numbers = [
-        numbers[metric]
-        for row in ranking.rows
-        for numbers in (row.default, row.validation)
-        if metric in numbers
-    ]
-    lines = {name: found[metric] for name, found in ranking.baselines.items()}
-    low, high, step = _axis([*numbers, *lines.values()])
+    low, high, step = _axis([each for one in (ranking, *beside) for each in _numbers(one, metric)])
     count = round((high - low) / step)
     ticks = [(100 * i / count, f"{low + i * step:g}") for i in range(count + 1)]
 
@@ -97,17 +90,25 @@ def picture_of(ranking: Ranking) -> RankingPicture:
         for row in ranking.rows
     ]
     ranked = [row.validation[metric].rule for row in ranking.rows if metric in row.validation]
-    shown = [(name, found) for name, number in lines.items() if (found := whisker(number))]
-    return RankingPicture(rows, shown, ticks, ranked[0] if ranked else "")
+    baselines = [
+        (name, found)
+        for name, numbers in ranking.baselines.items()
+        if (found := whisker(numbers.get(metric)))
+    ]
+    return RankingPicture(rows, baselines, ticks, ranked[0] if ranked else "")
+
+
+def _numbers(ranking: Ranking, metric: str) -> list[Measurement]:
+    sides = [side for row in ranking.rows for side in (row.default, row.validation)]
+    return [side[metric] for side in (*sides, *ranking.baselines.values()) if metric in side]
 
 
 def _axis(numbers: Iterable[Measurement]) -> tuple[float, float, float]:
     """Return an axis in percent that holds all numbers and intervals, and the step of its ticks."""
-    ends = [100 * end for each in numbers for end in (each.value, each.low, each.high) if end is not None]
+    parts = [part for each in numbers for part in (each.value, each.low, each.high)]
+    ends = [100 * part for part in parts if part is not None]
     lowest, highest = min(ends, default=0.0), max(ends, default=100.0)
-    step = next(
-        (step for step in STEPS if (highest - lowest) / step <= MOST_TICKS - 2), STEPS[-1]
-    )
+    step = next((step for step in STEPS if (highest - lowest) / step <= MOST_TICKS - 2), STEPS[-1])
     low, high = step * math.floor(lowest / step), step * math.ceil(highest / step)
     return low, high if high > low else low + step, step
 
@@ -133,20 +134,17 @@ def how_made(rows: StudyRows, metric: str) -> list[str]:
 
 def _classes(rows: StudyRows) -> str:
     """Return how many classes train and test, if all cells have the same numbers."""
-    counts = {
-        (
-            len({c for split in spec["splits"] for c in (*split["train"], *split["select"])} - test),
-            len(test),
-        )
-        for spec in rows.specs.values()
-        if spec.get("splits")
-        for test in [{c for split in spec["splits"] for c in split["test"]}]
-        if test
-    }
+    counts = {_count(spec["splits"]) for spec in rows.specs.values() if spec.get("splits")}
     if len(counts) != 1:
         return ""
     ((train, test),) = counts
     return f" ({train} train and {test} test classes)"
+
+
+def _count(splits: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    test = {label for split in splits for label in split["test"]}
+    seen = {label for split in splits for label in (*split["train"], *split["select"])}
+    return len(seen - test), len(test)
 
 
 def _choices(trained: pd.DataFrame, metric: str) -> str:
@@ -162,7 +160,8 @@ def _choices(trained: pd.DataFrame, metric: str) -> str:
         size = _counted(search.groupby(["cell", "replicate"]).size(), "trial", "trials")
         parts.append(f"{searches} of {size}")
     if len(finals):
-        parts.append(_counted(finals.groupby("cell")["seed"].nunique(), "final trial", "final trials"))
+        seeds = finals.groupby("cell")["seed"].nunique()
+        parts.append(_counted(seeds, "final trial", "final trials"))
     chose = "settings and epochs" if len(search) else "epochs"
     return (
         f"{listed(honest)}: {metric_label(metric)} on held-out classes chose {chose}; each loss "

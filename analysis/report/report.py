@@ -64,6 +64,7 @@ OF_THE_STUDY = (
     "improvement_by_year",
     "papers_versus_reality",
 )
+NOTES_SHOWN = 3  # below a table; more are folded away
 STATIC_ROWS = 200  # trials in the page's table where no script runs
 MAPS = ("same_vs_different", "joint_map", "yoked_map", "yoked_models", "gallery")
 
@@ -118,7 +119,8 @@ def write_report(
         maps_shown=any(drawn.get(name) for name in MAPS),
         data=trial_data(study.rows, source.metric, losses=_by_rank(found), mlflow=mlflow),
         first_trials=trials_of(study.rows)[:STATIC_ROWS],
-        html_of=_html_of,
+        html_of=_writer(study),
+        interval_notes=study.interval_notes,
         readings=_marked(readings),
     )
     written = _write_texts(folder, page, made=made, found=found)
@@ -139,9 +141,7 @@ def _answer(source: FigureData, drawn: dict[str, list[Picture]]) -> dict[str, An
         ],
         "fairness": check_fairness(study.rows),
         "warnings": study.warnings,
-        "one_search": ONE_SEARCH
-        if study.rankings and ONE_SEARCH in study.interval_notes
-        else "",
+        "one_search": ONE_SEARCH if study.rankings and ONE_SEARCH in study.interval_notes else "",
         "made": how_made(study.rows, source.metric),
     }
 
@@ -220,9 +220,25 @@ def ranking_markdown(found: Sequence[Ranking]) -> str:
     return "\n".join(as_markdown(table) for table in tables if table.rows)
 
 
-def _html_of(table: Table) -> str:
-    """Return a table as HTML without the fairness check, which stands once at the top of a page."""
-    return as_html(replace(table, above=()))
+def _writer(study: Study) -> Callable[..., str]:
+    """Return a function that writes a table for the page, without what the page says once."""
+    once = {*study.warnings, ONE_SEARCH}
+
+    def html_of(table: Table, *, without: Sequence[str] = ()) -> str:
+        notes = [note for note in table.notes if note not in once and note not in without]
+        return _folded(as_html(replace(table, above=(), notes=tuple(notes))))
+
+    return html_of
+
+
+def _folded(html: str) -> str:
+    """Return a table's HTML with its notes folded away if there are many."""
+    table, end, notes = html.partition("</table></div>\n")
+    count = notes.count("<p ")
+    if count <= NOTES_SHOWN:
+        return html
+    summary = f'<summary class="note">{count} notes on this table</summary>'
+    return f"{table}{end}<details>{summary}\n{notes}</details>\n"
 
 
 def _marked(counts: Counter[str]) -> list[str]:

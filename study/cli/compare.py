@@ -15,6 +15,9 @@ def compare(
     studies: Studies = "studies",
     form: Format = "text",
     as_json: Json = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="write both side by side as a page; print its path")
+    ] = False,
 ) -> None:
     """Print each loss's numbers in both studies, the difference with its interval, and what else is
     not equal.
@@ -25,11 +28,20 @@ def compare(
 
     with one_sentence():
         write = pick(FORMATS, "json" if as_json else form, "format")
+        if page and (as_json or form != "text"):
+            raise ValueError("--page writes HTML with all numbers; leave --format and --json out.")
         folders = [find_study(Path(studies), name) for name in (first, second)]
         if folders[0].resolve() == folders[1].resolve():
             raise ValueError(
                 f"compare needs two studies, but both names mean {folders[0].name}; name another "
                 "one."
             )
-        made = compare_table(*(read_rows(folder) for folder in folders))
+        one, other = (read_rows(folder) for folder in folders)
+        if page:
+            from analysis.report.compare_page import write_compare_page
+
+            file = folders[0].parent / f"{folders[0].name}-and-{folders[1].name}.html"
+            print(write_compare_page(one, other, file))
+            return
+        made = compare_table(one, other)
     print(write(made), end="")

@@ -63,7 +63,7 @@ function scaleOf(values) {
 
 function axisOf(label, scale, size) {
   const axis = {
-    label, labelSize: label ? 18 : 0, labelFont: "11px system-ui", labelGap: 0,
+    label, labelSize: label === undefined ? 0 : 18, labelFont: "11px system-ui", labelGap: 0,
     font: "11px system-ui", size, gap: 4, ticks: { show: false },
     stroke: () => colours.muted, grid: { stroke: () => colours.line, width: 1 },
   };
@@ -78,6 +78,7 @@ function axisOf(label, scale, size) {
   } else {
     axis.values = (_, splits) => splits.map((value) => String(+value.toPrecision(6)));
     axis.space = label === undefined ? 26 : 44;
+    if (scale.whole) axis.incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
   }
   return axis;
 }

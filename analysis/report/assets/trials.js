@@ -113,7 +113,7 @@ function showCharts() {
   const y = { range: padded(trials.map((trial) => trial.score)) };
   losses.forEach((loss) => {
     const mine = trials.filter((trial) => trial.loss === loss);
-    const x = { label: "search trial", range: [0, Math.max(...mine.map((trial) => trial.number)) + 2] };
+    const x = { label: "search trial", whole: true, range: [0, Math.max(...mine.map((trial) => trial.number)) + 2] };
     plotIn(grid, names.length ? "In the order of the search" : loss, { groups: historyOf(mine, peeks), x, y });
   });
   names.forEach((name) => {
@@ -235,7 +235,7 @@ function openTrial(trial) {
   curves.forEach(([kind, title]) => {
     const points = curveOf(trial, kind);
     const group = { colour: trial.mark === "*" ? "default" : "validation", line: true, dots: points.length < 40 ? 4 : 0, points };
-    const x = { label: "epoch", range: padded(points.map(([x]) => x), 0.03) };
+    const x = { label: "epoch", whole: true, range: padded(points.map(([x]) => x), 0.03) };
     plotIn(grid, title, { groups: [group], x, y: { range: padded(points.map(([, y]) => y)) }, aligned: true, height: 230 });
   });
   if (!curves.length) grid.append(element("p", { className: "muted", textContent: "This page does not hold its curve." }));
@@ -265,7 +265,7 @@ function showCurves(host) {
     const points = new Map(trials.map((trial) => [trial, curveOf(trial)]));
     const every = [...points.values()].flat();
     const y = { range: padded(every.map(([, value]) => value)) };
-    const x = { label: "epoch", range: padded(every.map(([epoch]) => epoch), 0.03) };
+    const x = { label: "epoch", whole: true, range: padded(every.map(([epoch]) => epoch), 0.03) };
     study.words.loss.forEach((loss) => {
       const mine = trials.filter((trial) => trial.loss === loss).sort((a, b) => (a.role === "final") - (b.role === "final"));
       const groups = mine.map((trial) => ({

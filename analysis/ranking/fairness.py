@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.ranking.comparisons import Comparison, comparisons
+from analysis.ranking.notes import listed
 from analysis.record.frames import StudyRows
 from search_spaces import find_card
 from search_spaces.training import TRAINED
@@ -80,15 +81,16 @@ def _of_comparison(rows: StudyRows, comparison: Comparison) -> Iterator[tuple[st
     """Yield a sentence for each protocol under which losses differ, and the names of what does."""
     mine = comparison.trained(rows.trials)
     several = len(comparisons(rows.trials)) > 1
+    found: dict[str, tuple[list[str], list[str]]] = {}  # by what differs: protocols, names
     for protocol, trials in mine.groupby("protocol", sort=False):
         unequal = dict(differing(treatments(rows, trials)))
-        if unequal:
-            where = f"{comparison.title}, {protocol}" if several else str(protocol)
-            each = "; ".join(_sentence(*item) for item in unequal.items())
-            yield (
-                f"Fairness check: not equal between the losses under {where}: {each}.",
-                [name.replace("_", " ") for name in unequal],
-            )
+        what = "; ".join(_sentence(*item) for item in unequal.items())
+        names = [name.replace("_", " ") for name in unequal]
+        found.setdefault(what, ([], names))[0].append(str(protocol))
+    for what, (protocols, names) in found.items():
+        if what:
+            where = f"{comparison.title}, " * several + listed(protocols)
+            yield f"Fairness check: not equal between the losses under {where}: {what}.", names
 
 
 def _efforts(rows: StudyRows) -> Iterator[str]:
@@ -217,5 +219,5 @@ def _sentence(name: str, by_value: Mapping[str, Iterable[str]]) -> str:
     ordered = sorted(by_value.items(), key=lambda item: -len(list(item[1])))
     (most, _), *rest = ordered
     return f"{name.replace('_', ' ')} {most}, but " + ", ".join(
-        f"{value} for {' and '.join(who)}" for value, who in rest
+        f"{value} for {listed([*who])}" for value, who in rest
     )

@@ -49,11 +49,20 @@ class PictureRow:
 
 
 @dataclass(frozen=True)
+class BaselineLine:
+    """Hold a baseline: its number, and its place on the axis, or None if that lies too far away."""
+
+    name: str
+    number: Measurement
+    at: float | None
+
+
+@dataclass(frozen=True)
 class RankingPicture:
     """Hold a ranking as a picture: a row per loss, a line per baseline, and ticks in percent."""
 
     rows: list[PictureRow]
-    baselines: list[tuple[str, Whisker]]
+    baselines: list[BaselineLine]
     ticks: list[tuple[float, str]]  # place on the axis, text
     rule: str  # of the numbers that rank
 
@@ -66,7 +75,11 @@ class RankingPicture:
 def picture_of(ranking: Ranking, *, beside: Sequence[Ranking] = ()) -> RankingPicture:
     """Return the picture of Recall@1 with its intervals. beside: rankings on the same axis."""
     metric = METRICS[0]
-    low, high, step = _axis([each for one in (ranking, *beside) for each in _numbers(one, metric)])
+    together = (ranking, *beside)
+    low, high, step = _axis(
+        [each for one in together for each in _numbers(one, metric)],
+        [each[metric].value for one in together for each in one.baselines.values()],
+    )
     count = round((high - low) / step)
     ticks = [(100 * i / count, f"{low + i * step:g}") for i in range(count + 1)]
 
@@ -91,23 +104,30 @@ def picture_of(ranking: Ranking, *, beside: Sequence[Ranking] = ()) -> RankingPi
     ]
     ranked = [row.validation[metric].rule for row in ranking.rows if metric in row.validation]
     baselines = [
-        (name, found)
+        BaselineLine(name, number, found.at if 0 <= found.at <= 100 else None)
         for name, numbers in ranking.baselines.items()
-        if (found := whisker(numbers.get(metric)))
+        for number in [numbers[metric]]
+        if (found := whisker(number))
     ]
     return RankingPicture(rows, baselines, ticks, ranked[0] if ranked else "")
 
 
 def _numbers(ranking: Ranking, metric: str) -> list[Measurement]:
     sides = [side for row in ranking.rows for side in (row.default, row.validation)]
-    return [side[metric] for side in (*sides, *ranking.baselines.values()) if metric in side]
+    return [side[metric] for side in sides if metric in side]
 
 
-def _axis(numbers: Iterable[Measurement]) -> tuple[float, float, float]:
-    """Return an axis in percent that holds all numbers and intervals, and the step of its ticks."""
+def _axis(numbers: Iterable[Measurement], baselines: Iterable[float]) -> tuple[float, float, float]:
+    """Return an axis in percent that holds all numbers and intervals, and the step of its ticks.
+
+    baselines: it also holds those that are less than its length away.
+    """
     parts = [part for each in numbers for part in (each.value, each.low, each.high)]
     ends = [100 * part for part in parts if part is not None]
     lowest, highest = min(ends, default=0.0), max(ends, default=100.0)
+    reach = max(highest - lowest, STEPS[0])
+    near = [100 * at for at in baselines if lowest - reach < 100 * at < highest + reach]
+    lowest, highest = min([lowest, *near]), max([highest, *near])
     step = next((step for step in STEPS if (highest - lowest) / step <= MOST_TICKS - 2), STEPS[-1])
     low, high = step * math.floor(lowest / step), step * math.ceil(highest / step)
     return low, high if high > low else low + step, step

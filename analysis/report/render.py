@@ -38,6 +38,7 @@ def _pages() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["first_upper"] = lambda text: text[:1].upper() + text[1:]
     # The filter `tojson` escapes <, > and &, so that no name can end the script around it.
     found.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return found

@@ -64,7 +64,8 @@ OF_THE_STUDY = (
     "improvement_by_year",
     "papers_versus_reality",
 )
-NOTES_SHOWN = 3  # below a table; more are folded away
+# Longer tables of the tab of tables, and more notes below a table, are folded away.
+ROWS_SHOWN, NOTES_SHOWN = 30, 3
 STATIC_ROWS = 200  # trials in the page's table where no script runs
 MAPS = ("same_vs_different", "joint_map", "yoked_map", "yoked_models", "gallery")
 
@@ -121,6 +122,7 @@ def write_report(
         first_trials=trials_of(study.rows)[:STATIC_ROWS],
         html_of=_writer(study),
         interval_notes=study.interval_notes,
+        rows_shown=ROWS_SHOWN,
         readings=_marked(readings),
     )
     written = _write_texts(folder, page, made=made, found=found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from analysis.ranking.ranking import METRICS
 from analysis.tables.catalogue import OF_EMBEDDINGS, TABLES, Study
 from analysis.tables.table import Table
 
@@ -57,6 +58,10 @@ def _repeats(name: str, made: Table, study: Study) -> str:
     """Return why a table with rows says nothing new; empty if it does."""
     if name in OF_SEVERAL_CELLS and len(study.rankings) < 2:
         return "with one cell it repeats the ranking"
+    if name == "retrieval" and {each.name for each in made.columns if each.parts} <= {*METRICS}:
+        return "it would repeat Recall@1 and MAP@R of the ranking"
+    if name == "split_ratio" and len({row["validation_classes"] for row in made.rows}) < 2:
+        return NEEDS[name]
     if name == "importance" and len({(row["loss"], row["parameter"]) for row in made.rows}) == len(
         {row["loss"] for row in made.rows}
     ):

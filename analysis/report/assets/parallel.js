@@ -23,7 +23,7 @@ function axesOf(trials, names) {
     return { name, ends, at: (trial) => (name in trial.setting ? share(scale.place(trial.setting[name])) : 0.5) };
   });
   const scores = trials.map((trial) => trial.score), low = Math.min(...scores), high = Math.max(...scores);
-  const last = { name: "score", ends: [low.toFixed(1), high.toFixed(1)] };
+  const last = { name: study.metric, ends: [low.toFixed(1), high.toFixed(1)] };
   return [...axes, { ...last, at: (trial) => (high > low ? (trial.score - low) / (high - low) : 0.5) }];
 }
 

@@ -100,7 +100,7 @@ function showCharts() {
   const peeks = Boolean(trials[0].mark);
   const losses = study.words.loss.filter((loss) => trials.some((trial) => trial.loss === loss));
   const on = peeks ? "the test classes themselves*: what such tuning would have claimed; it ranks nothing" : "held-out train classes";
-  const about = `${study.metric} of each search trial under ${protocol}, in percent, on ${on}. Filled: run to the end; hollow: ended early; black: the published setting. The line is the best so far of each search. Scores of different replicates are from different splits. Hover shows a trial, a click opens it.`;
+  const about = `${study.metric} of each search trial under ${protocol}, in percent, on ${on}. Filled: run to the end; hollow: ended early; large: the published setting. The line is the best so far of each search. Scores of different replicates are from different splits. Hover shows a trial, a click opens it.`;
   place.append(element("p", { className: "muted", textContent: about }));
   const names = losses.length === 1 ? [...new Set(trials.flatMap((trial) => Object.keys(trial.setting)))] : [];
   if (names.length) {
@@ -113,7 +113,7 @@ function showCharts() {
   const y = { range: padded(trials.map((trial) => trial.score)) };
   losses.forEach((loss) => {
     const mine = trials.filter((trial) => trial.loss === loss);
-    const x = { label: "search trial", whole: true, range: [0, Math.max(...mine.map((trial) => trial.number)) + 2] };
+    const x = { label: "search trial", whole: true, range: [-0.7, Math.max(...mine.map((trial) => trial.number)) + 0.7] };
     plotIn(grid, names.length ? "In the order of the search" : loss, { groups: historyOf(mine, peeks), x, y });
   });
   names.forEach((name) => {
@@ -139,10 +139,10 @@ function historyOf(trials, peeks) {
   const best = replicates.map((replicate) => {
     let top = -Infinity;
     const mine = trials.filter((trial) => trial.replicate === replicate).sort((a, b) => a.number - b.number);
-    const points = mine.map((trial) => [trial.number + 1, (top = Math.max(top, trial.score)), trial]);
+    const points = mine.map((trial) => [trial.number, (top = Math.max(top, trial.score)), trial]);
     return { colour: peeks ? "default" : "validation", line: "step", silent: true, points };
   });
-  return [...best, ...dotsOf(trials, (trial) => trial.number + 1, peeks)];
+  return [...best, ...dotsOf(trials, (trial) => trial.number, peeks)];
 }
 
 // Columns of the table: key, heading, text, and what it is sorted by.

@@ -11,7 +11,7 @@ from analysis.tables.table import Table
 
 # What a table that stays empty needs.
 NEEDS = {
-    "mean_ranks": "it takes three losses or more",
+    "mean_ranks": "it takes several cells with three losses or more",
     "over_datasets": "it takes several datasets",
     "cross_validation": "it takes folds (protocols=k_fold)",
     "concatenated": "it takes folds (protocols=k_fold)",
@@ -60,7 +60,7 @@ def _repeats(name: str, made: Table, study: Study) -> str:
         return "with one cell it repeats the ranking"
     if name == "retrieval" and {each.name for each in made.columns if each.parts} <= {*METRICS}:
         return "it would repeat Recall@1 and MAP@R of the ranking"
-    if name == "split_ratio" and len({row["validation_classes"] for row in made.rows}) < 2:
+    if name == "split_ratio" and len({row.get("validation_classes") for row in made.rows}) < 2:
         return NEEDS[name]
     if name == "importance" and len({(row["loss"], row["parameter"]) for row in made.rows}) == len(
         {row["loss"] for row in made.rows}

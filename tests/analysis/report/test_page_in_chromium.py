@@ -22,11 +22,13 @@ TRIED = 8
 EVIL = "</script><img src=x onerror=alert(1)>"
 SHOWN = """
 const shown = () => panels.filter((panel) => panel.offsetHeight).map((panel) => panel.id);
-const key = (at, name) => at.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+const key = (at, name) =>
+  at.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
 """
 # Move the pointer to a dot of a chart, and count the pixels of a colour that a chart has.
 POINTER = """
-const chartIn = (place) => charts.find(({ host, plot }) => plot && plot.over && host.closest(place));
+const chartIn = (place) =>
+  charts.find(({ host, plot }) => plot && plot.over && host.closest(place));
 const at = (plot, series, place) => {
   const box = plot.over.getBoundingClientRect();
   return { clientX: box.left + plot.valToPos(plot.data[0][place], "x"),
@@ -38,7 +40,8 @@ const inked = (plot) => {
   const wanted = [1, 3, 5].map((i) => parseInt(colours.validation.slice(i, i + 2), 16));
   let count = 0;
   for (let i = 0; i < pixels.length; i += 4) {
-    if (pixels[i + 3] > 200 && wanted.every((part, k) => Math.abs(pixels[i + k] - part) < 30)) count++;
+    const near = wanted.every((part, k) => Math.abs(pixels[i + k] - part) < 30);
+    if (pixels[i + 3] > 200 && near) count++;
   }
   return count;
 };
@@ -60,9 +63,12 @@ def searched() -> StudyRows:
     rows = rows_of(made)
     searching = rows.trials["role"] == "search"
     number = rows.trials["number"].where(searching, 0)
-    setting = [{"margin": 0.1 * (each % 4), "note": EVIL if each % 2 else "plain"} for each in number]
+    setting = [
+        {"margin": 0.1 * (each % 4), "note": EVIL if each % 2 else "plain"} for each in number
+    ]
     score = (0.2 + 0.05 * number).where(searching, 0.3)
-    return replace(rows, trials=rows.trials.assign(setting=setting, **{"select/best": score}))
+    trials = rows.trials.assign(setting=setting, **{"select/best": score})
+    return replace(rows, trials=trials)
 
 
 def draw_two(names: list[str], data: FigureData) -> dict[str, list[Picture]]:
@@ -91,8 +97,11 @@ def test_every_tab_is_reached_by_click_by_key_and_by_address(page: Path) -> None
       key(document.activeElement, name);
       seen.keys.push([document.activeElement.id, ...shown()]);
     }}
-    tabs.forEach((tab) => seen.roles.push([tab.getAttribute("role"), tab.getAttribute("aria-selected"),
-      tab.tabIndex, document.getElementById(tab.getAttribute("aria-controls")).getAttribute("role")]));
+    tabs.forEach((tab) => {{
+      const panel = document.getElementById(tab.getAttribute("aria-controls"));
+      const [role, selected] = ["role", "aria-selected"].map((name) => tab.getAttribute(name));
+      seen.roles.push([role, selected, tab.tabIndex, panel.getAttribute("role")]);
+    }});
     location.hash = "#table-hyperparameters";
     followAddress();
     seen.inner = shown();
@@ -110,9 +119,10 @@ def test_every_tab_is_reached_by_click_by_key_and_by_address(page: Path) -> None
 
 def test_the_trial_table_sorts_filters_and_opens_a_trial(page: Path) -> None:
     script = f"""{SHOWN}{POINTER}
-    const rows = () => [...document.querySelectorAll("table.trials tbody tr")];
-    const head = (name) => [...document.querySelectorAll("table.trials th")].find((th) => th.textContent === name);
-    const column = (name) => {{ const i = head(name).cellIndex; return rows().map((row) => row.cells[i].textContent); }};
+    const all = (name) => [...document.querySelectorAll(`table.trials ${{name}}`)];
+    const rows = () => all("tbody tr");
+    const head = (name) => all("th").find((th) => th.textContent === name);
+    const column = (name) => rows().map((row) => row.cells[head(name).cellIndex].textContent);
     const filter = (name, value) => {{
       const field = document.querySelector(`.filters [name=${{name}}]`);
       field.value = value;
@@ -135,7 +145,8 @@ def test_the_trial_table_sorts_filters_and_opens_a_trial(page: Path) -> None:
     seen.none = rows().length;
     filter("text", "");
     filter("role", "final");
-    seen.stars = [...new Set(rows().map((row) => row.textContent.includes("*") === row.textContent.includes("default")))];
+    const has = (row, word) => row.textContent.includes(word);
+    seen.stars = rows().map((row) => has(row, "*") === has(row, "default"));
     rows()[0].querySelector("button").click();
     seen.open = document.getElementById("trial").open;
     seen.name = document.getElementById("trial-name").textContent;
@@ -148,12 +159,14 @@ def test_the_trial_table_sorts_filters_and_opens_a_trial(page: Path) -> None:
     assert found["up"] == found["down"][::-1]
     assert sorted(set(found["params"])) == ["0", "0.1", "0.2", "0.3"]
     assert (found["plain"], found["none"]) == (TRIED // 2, 0)
-    assert found["stars"] == [True], "the default setup peeks, and nothing else"
+    assert found["stars"] == [True] * 4, "the default setup peeks, and nothing else"
     assert found["open"]
     assert found["name"].startswith("contrastive · ")
 
 
-def test_a_dot_shows_its_setting_and_a_click_opens_its_trial_with_a_drawn_curve(page: Path) -> None:
+def test_a_dot_shows_its_setting_and_a_click_opens_its_trial_with_a_drawn_curve(
+    page: Path,
+) -> None:
     script = f"""{POINTER}
     const {{ plot }} = chartIn("#charts"), seen = {{ hidden: tip.hidden }};
     const [xs, , , dots] = plot.data;
@@ -165,7 +178,8 @@ def test_a_dot_shows_its_setting_and_a_click_opens_its_trial_with_a_drawn_curve(
     plot.over.dispatchEvent(new MouseEvent("click", there));
     const curve = chartIn("#trial");
     Object.assign(seen, {{ open: document.getElementById("trial").open, hash: location.hash,
-      name: document.getElementById("trial-name").textContent, facts: document.querySelector("#trial dl").textContent,
+      name: document.getElementById("trial-name").textContent,
+      facts: document.querySelector("#trial dl").textContent,
       curve: curve ? [...curve.plot.data[1]] : null, width: curve && curve.plot.width }});
     return seen;"""
     found = look(page, script, address="#search")
@@ -202,7 +216,8 @@ def test_lines_show_and_open_their_trials_too(page: Path) -> None:
     const path = document.querySelector("svg.parallel path.published");
     const box = path.closest("svg").getBoundingClientRect();
     const [x, y] = path.getAttribute("d").slice(1).split("L")[0].split(" ").map(Number);
-    path.closest("svg").dispatchEvent(new MouseEvent("click", {{ clientX: box.left + x + 1, clientY: box.top + y, bubbles: true }}));
+    const there = {{ clientX: box.left + x + 1, clientY: box.top + y, bubbles: true }};
+    path.closest("svg").dispatchEvent(new MouseEvent("click", there));
     seen.lines = document.querySelectorAll("svg.parallel path").length;
     seen.over = document.querySelectorAll("svg.parallel path.over").length;
     seen.name = document.getElementById("trial-name").textContent;
@@ -272,8 +287,10 @@ def test_everything_is_shown_on_paper_and_without_a_script(page: Path, how: str)
     changed = page.with_name(f"{how.replace(' ', '-')}.html")
     changed.write_text(text, encoding="utf-8")
     script = """
-    const high = (name) => [...document.querySelectorAll(name)].map((each) => each.offsetHeight > 0);
-    return { panels: high(".panel"), live: high(".live"), rows: high("table.trials tbody tr").length };"""
+    const all = (name) => [...document.querySelectorAll(name)];
+    const high = (name) => all(name).map((each) => each.offsetHeight > 0);
+    const rows = all("table.trials tbody tr").length;
+    return { panels: high(".panel"), live: high(".live"), rows };"""
     found = look(changed, script)
     assert found["panels"] == [True] * 6
     assert not any(found["live"]), "nothing that only a script fills"

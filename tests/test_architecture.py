@@ -46,7 +46,7 @@ DOORS = {
     "openTSNE": ["analysis/maps/"],
     "umap": ["analysis/maps/plane.py"],
     "pyarrow": ["trainables/datasets/parquet.py"],
-    "jinja2": ["analysis/report/report.py"],
+    "jinja2": ["analysis/report/render.py"],
     "pydantic": [
         "study/config/study_config.py",
         "study/config/keys/keys.py",

@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 from setuptools import find_packages
 
+from analysis.report.render import LIBRARY, SCRIPTS, STYLES
 from trainables.networks.backbones import BACKBONES
 
 ROOT = Path(__file__).parent.parent
@@ -59,3 +60,21 @@ def test_every_file_of_data_is_shipped_with_what_was_installed() -> None:
         path.name for path in files
     }
     assert files <= shipped
+
+
+def test_whatever_a_page_has_inside_is_shipped_with_the_licence_of_its_library() -> None:
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["analysis"]
+    shipped = {path for pattern in patterns for path in (ROOT / "analysis").glob(pattern)}
+    report = ROOT / "analysis" / "report"
+    files = {path for path in (report / "assets").rglob("*") if path.is_file()}
+    assert files | {*(report / "templates").iterdir()} <= shipped
+    used = {report / "assets" / name for name in (LIBRARY, *SCRIPTS, *STYLES)}
+    about = {report / "assets" / "uplot" / name for name in ("LICENSE", "README.md")}
+    assert used | about == files
+
+
+def test_the_library_of_the_page_is_the_one_that_its_note_names() -> None:
+    folder = ROOT / "analysis" / "report" / "assets" / "uplot"
+    note = (folder / "README.md").read_text()
+    (version,) = re.findall(r"^# uPlot (\S+)$", note, flags=re.MULTILINE)
+    assert f"uPlot (v{version})" in (folder / "uPlot.iife.min.js").read_text()[:100]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ PAGE_COLOURS = {
     VALIDATION_COLOUR: "var(--validation, #0072b2)",
     DEFAULT_COLOUR: "var(--default, #d55e00)",
 }
+HEAVY = 400_000  # characters of a vector: thousands of marks
 FONT = "font-family: system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
 WIDTH = 9.2  # inches, of every figure
 PANELS_PER_ROW = 4
@@ -110,6 +112,18 @@ class Drawing:
         for colour, of_page in PAGE_COLOURS.items():
             text = text.replace(colour, of_page)
         return text
+
+    def on_paper(self) -> str:
+        """Return what inline() does, or pixels on white where that is too heavy for a page."""
+        text = self.inline()
+        if len(text) <= HEAVY:
+            return text
+        share = self.width / WIDTH
+        data = base64.b64encode(self.bitmap).decode()
+        return (
+            f'<img alt="{escape(self.label)}" style="--share: {share:.3f}" '
+            f'src="data:image/png;base64,{data}">'
+        )
 
     def save(self, folder: Path) -> list[Path]:
         """Write NAME.svg and NAME.png on white, for a paper or a talk; return their paths."""

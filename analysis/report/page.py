@@ -16,7 +16,7 @@ from analysis.record.ledger import LedgerReader
 from analysis.record.state import StudyState
 from analysis.report.report import Draw, draw_in_turn, rope_of, write_report
 from analysis.tables.catalogue import Study
-from analysis.tracking import TrackingError, address_of, has_moved, keep_files, redact
+from analysis.tracking import TrackingError, has_moved, keep_files, links_of, redact
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def write_page(
         readings=readings,
         maps=maps,
         draw_all=draw_all,
-        mlflow=address_of(str(config.get("tracking_uri") or ""), rows.name),
+        links=links_of(str(config.get("tracking_uri") or ""), rows.name),
     )
     return Page(written, study.rankings, check_fairness(rows))
 

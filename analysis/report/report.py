@@ -30,7 +30,7 @@ from analysis.tables.decomposition import decomposition_table, long_decompositio
 from analysis.tables.ranking import ranking_table
 from analysis.tables.table import Table
 from analysis.tables.writers import as_csv, as_html, as_markdown
-from analysis.tracking import redact
+from analysis.tracking import Links, redact
 from trainables.contract import CLOSED, PEEKING, Rule
 
 # Beside the page: every figure as SVG and PNG; the points of maps, which take a while to compute.
@@ -70,6 +70,7 @@ STATIC_ROWS = 200  # trials in the page's table where no script runs
 MAPS = ("same_vs_different", "joint_map", "yoked_map", "yoked_models", "gallery")
 
 Draw = Callable[[Sequence[str], FigureData], dict[str, list[Picture]]]
+NO_LINKS = Links()
 MARKS = {PEEKING: "*", CLOSED: CLOSED_MARK}  # of a rule
 
 
@@ -92,14 +93,14 @@ def write_report(
     readings: Counter[str],
     maps: bool = False,
     draw_all: Draw = draw_in_turn,
-    mlflow: str = "",
+    links: Links = NO_LINKS,
 ) -> list[Path]:
     """Write report.html, figures/, tables/, ranking.md and the CSV files into the folder; return
     all of them, the page first.
 
     readings: how often the test classes were read, by rule. maps: also make what is computed from
     embeddings, which takes a while: maps, and recall on train classes. draw_all: draws figures, in
-    more than one process if there are. mlflow: where a server shows the study's trials.
+    more than one process if there are. links: where a server shows the study and its trials.
     """
     source = figure_data(study, folder, config_yaml)
     found = study.rankings
@@ -118,7 +119,7 @@ def write_report(
         across=[picture for name in OF_THE_STUDY for picture in drawn[name]],
         map_names=MAPS,
         maps_shown=any(drawn.get(name) for name in MAPS),
-        data=trial_data(study.rows, source.metric, losses=_by_rank(found), mlflow=mlflow),
+        data=trial_data(study.rows, source.metric, losses=_by_rank(found), links=links),
         first_trials=trials_of(study.rows)[:STATIC_ROWS],
         html_of=_writer(study),
         interval_notes=study.interval_notes,

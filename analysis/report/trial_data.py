@@ -14,6 +14,7 @@ from analysis.ranking.measurement import CLOSED_MARK, metric_label
 from analysis.record.frames import StudyRows
 from analysis.tables.compute import ended
 from analysis.tables.frames import curves_by_run, records
+from analysis.tracking import Links
 from search_spaces import value_text
 from search_spaces.training import TRAINED
 from trainables.contract import CLOSED, UNTRAINED
@@ -35,12 +36,12 @@ def trials_of(rows: StudyRows) -> list[dict[str, Any]]:
 
 
 def trial_data(
-    rows: StudyRows, metric: str, *, losses: Sequence[str] = (), mlflow: str = ""
+    rows: StudyRows, metric: str, *, losses: Sequence[str] = (), links: Links | None = None
 ) -> dict[str, Any]:
     """Return all trials, and as many curves as a page should hold, as plain lists.
 
-    metric: the one that chose epochs and settings. losses: the best first. mlflow: where a server
-    shows the study's runs.
+    metric: the one that chose epochs and settings. losses: the best first. links: to the study and
+    its trials on an MLflow server.
     """
     trials = trials_of(rows)
     words = {name: list(dict.fromkeys(trial[name] for trial in trials)) for name in WORDS}
@@ -64,8 +65,10 @@ def trial_data(
             if run in losses_by_epoch
         },
         "left": len(curves) - len(kept),
-        "mlflow": mlflow,
-        "keys": list(rows.trials["run_id"]) if mlflow else [],
+        "mlflow": links.study if links else "",
+        "runs": [links.runs.get(run) for run in rows.trials["run_id"]]
+        if links and links.runs
+        else [],
     }
 
 

@@ -10,20 +10,21 @@ from analysis.tracking.stored_studies import (
     moved_studies,
     studies,
 )
-from analysis.tracking.study_page import address_of, keep_files
+from analysis.tracking.study_page import Links, keep_files, links_of
 from analysis.tracking.write import Tracker
 
 __all__ = [
     "Earlier",
+    "Links",
     "Tracker",
     "TrackingError",
-    "address_of",
     "delete_study",
     "earlier_trials",
     "forget_moved",
     "has_moved",
     "keep_files",
     "left_running",
+    "links_of",
     "moved_studies",
     "open_store",
     "redact",

@@ -32,7 +32,7 @@ def read_mlflow(uri: str, study: str) -> StudyRows:
         experiment = client.get_experiment_by_name(study)
         if experiment is None:
             raise LookupError(f"it has no study '{study}'")
-        runs = list(_runs(client, experiment.experiment_id))
+        runs = list(trial_runs(client, experiment.experiment_id))
         with ThreadPoolExecutor(AT_ONCE) as pool:
             trials = list(pool.map(lambda run: _trial(client, run), runs))
         by_trial = {trial.started.trial: run for trial, run in zip(trials, runs, strict=True)}
@@ -48,7 +48,7 @@ def read_mlflow(uri: str, study: str) -> StudyRows:
         raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {one_line(error)}") from error
 
 
-def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
+def trial_runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
     """Yield the runs of all trials."""
     token: str | None = None
     while token is None or token:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
+from analysis.tracking.read import trial_runs
 from analysis.tracking.store import TrackingError, one_line, open_store, redact
 from analysis.tracking.write import KEY
 
@@ -48,24 +50,33 @@ def keep_files(
         ) from error
 
 
-def address_of(uri: str, study: str) -> str:
-    """Return where a server's own pages show this study; empty if none serves it.
+@dataclass(frozen=True)
+class Links:
+    """Hold where a server's own pages show a study: its address, and its runs by trial."""
+
+    study: str = ""
+    runs: Mapping[str, str] = field(default_factory=dict)
+
+
+def links_of(uri: str, study: str) -> Links:
+    """Return the links to a study that a server shows; empty ones if none does.
 
     A user's name and password in the address are left out.
     """
     parts = urlsplit(uri)
     if parts.scheme not in ("http", "https"):
-        return ""
+        return Links()
     try:
-        experiment = open_store(uri).get_experiment_by_name(study)
+        client = open_store(uri)
+        experiment = client.get_experiment_by_name(study)
+        if experiment is None:
+            return Links()
+        number = experiment.experiment_id
+        runs = {run.data.tags[KEY]: run.info.run_id for run in trial_runs(client, number)}
     except Exception:  # whoever reads the page finds the study by its name
-        return ""
-    if experiment is None:
-        return ""
-    host = parts.netloc.rpartition("@")[2]
-    return (
-        f"{parts.scheme}://{host}{parts.path.rstrip('/')}/#/experiments/{experiment.experiment_id}"
-    )
+        return Links()
+    host = f"{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+    return Links(f"{parts.scheme}://{host}/#/experiments/{number}", runs)
 
 
 def study_run(client: MlflowClient, experiment: str, study: str) -> Run:

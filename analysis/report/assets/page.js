@@ -49,7 +49,7 @@ function makeZoomable(figure) {
     button.textContent = large ? "close" : "enlarge";
   };
   button.addEventListener("click", () => set(!figure.classList.contains("large")));
-  figure.querySelector("svg").addEventListener("dblclick", () => set(!figure.classList.contains("large")));
+  figure.querySelector("svg, img").addEventListener("dblclick", () => set(!figure.classList.contains("large")));
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && figure.classList.contains("large")) set(false);
   });

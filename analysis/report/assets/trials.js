@@ -248,8 +248,9 @@ function openTrial(trial) {
 
 function mlflowOf(trial) {
   if (!study.mlflow) return element("code", { textContent: "fairtrial ui" });
-  const wanted = encodeURIComponent(`tags.\`fairtrial.key\` = '${study.keys[trial.index]}'`);
-  return element("a", { href: `${study.mlflow}?searchFilter=${wanted}`, rel: "noreferrer", textContent: "its run" });
+  const run = study.runs[trial.index];
+  const href = run ? `${study.mlflow}/runs/${run}` : study.mlflow;
+  return element("a", { href, rel: "noreferrer", textContent: run ? "its run" : "its study" });
 }
 
 // Learning curves of one comparison: a row of charts per protocol, one per loss, on one scale.

@@ -12,7 +12,6 @@ from analysis.tables.catalogue import OF_EMBEDDINGS, TABLES, Study, make_table
 from analysis.tables.table import Table
 from tests.support.synthetic_study import RATIO, SyntheticTrial, empty, final, large_study, rows_of
 
-
 SEVERAL = ("tournament", "effects", "concatenated")
 
 

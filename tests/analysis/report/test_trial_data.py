@@ -14,6 +14,7 @@ from analysis.record.frames import StudyRows
 from analysis.report import trial_data as module
 from analysis.report.render import render
 from analysis.report.trial_data import trial_data, trials_of
+from analysis.tracking import Links
 from tests.support.synthetic_study import (
     RATIO,
     SyntheticTrial,
@@ -109,11 +110,11 @@ def test_losses_come_in_the_order_of_the_ranking_and_baselines_offer_no_place() 
     assert data["places"] == ["sketches, tiny, 16 dimensions"]
 
 
-def test_keys_of_runs_are_there_only_where_a_server_shows_them() -> None:
-    rows = rows_of([final("triplet", RATIO, "final", 1)])
-    assert trial_data(rows, "recall_at_1")["keys"] == []
-    there = trial_data(rows, "recall_at_1", mlflow="http://here/#/experiments/1")
-    assert there["keys"] == list(rows.trials["run_id"])
+def test_runs_are_there_only_where_a_server_shows_them() -> None:
+    rows = rows_of([final("triplet", RATIO, "final", seed) for seed in (1, 2)])
+    assert trial_data(rows, "recall_at_1")["runs"] == []
+    links = Links("http://here/#/experiments/1", {rows.trials["run_id"].iloc[1]: "abc"})
+    assert trial_data(rows, "recall_at_1", links=links)["runs"] == [None, "abc"]
 
 
 def test_no_text_ends_the_script_that_it_is_in() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.tracking import open_store
+from analysis.record.trial_id import TrialId
+from analysis.tracking import links_of, open_store
 from benchmarks.outage import free_port
 from study.driver.folder import tracking_uri
 from tests.conftest import ROOT, MakeConfig
@@ -89,3 +90,13 @@ def test_a_browser_that_chose_genai_keeps_it(served: tuple[str, str], tmp_path: 
     asked = f"{address}/#/experiments/{experiment}?workflowType=genai"
     shown = page(asked, tmp_path / "profile")
     assert "triplet · fixed_validation" not in shown
+
+
+def test_the_link_of_a_report_page_opens_its_trial(served: tuple[str, str], tmp_path: Path) -> None:
+    """As analysis/report/assets/trials.js writes it."""
+    address, experiment = served
+    links = links_of(address, "shown")
+    assert links.study == f"{address}/#/experiments/{experiment}"
+    run = next(run for trial, run in links.runs.items() if TrialId.parse(trial).role == "search")
+    shown = page(f"{links.study}/runs/{run}", tmp_path / "profile")
+    assert "triplet · fixed_validation · search" in shown

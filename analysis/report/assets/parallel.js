@@ -28,7 +28,7 @@ function axesOf(trials, names) {
 }
 
 function drawParallel(host, trials, names, width) {
-  const height = 250, top = 38, bottom = 22, side = Math.min(60, width / 8);
+  const height = 250, narrow = width < 560, top = narrow ? 52 : 38, bottom = 22, side = Math.min(60, width / 8);
   const axes = axesOf(trials, names);
   const x = (i) => side + (i * (width - 2 * side)) / (axes.length - 1);
   const y = (share) => height - bottom - share * (height - top - bottom);
@@ -36,7 +36,7 @@ function drawParallel(host, trials, names, width) {
   axes.forEach((axis, i) => {
     picture.append(
       drawn("line", { class: "bar", x1: x(i), x2: x(i), y1: y(0), y2: y(1) }),
-      drawn("text", { class: "name", x: x(i), y: i % 2 && width < 560 ? 24 : 12 }, axis.name),
+      drawn("text", { class: "name", x: x(i), y: i % 2 && narrow ? 26 : 12 }, axis.name),
       drawn("text", { x: x(i), y: height - 6 }, axis.ends[0]),
       drawn("text", { x: x(i), y: top - 4 }, axis.ends[1]),
     );

@@ -66,6 +66,21 @@ def test_two_studies_are_compared_by_their_folders(studies: Path) -> None:
     assert all(gap["low"] <= 1e-12 and gap["high"] >= -1e-12 for gap in gaps)
 
 
+def test_two_studies_are_a_page_beside_the_first_one(studies: Path) -> None:
+    shown = typed("compare", studies / "one" / "made", studies / "two" / "made", "--page")
+    page = Path(shown.strip())
+    assert page == studies / "one" / "made-and-made.html"
+    assert "made (first) and made (second) both rank triplet first." in page.read_text()
+    page.unlink()
+
+
+def test_a_page_of_two_studies_takes_no_format(studies: Path) -> None:
+    words = ["compare", str(studies / "one" / "made"), str(studies / "two" / "made"), "--page"]
+    shown = CliRunner().invoke(app, [*words, "--json"])
+    assert shown.exit_code == 2
+    assert "leave --format and --json out" in shown.stderr
+
+
 def test_a_study_is_not_compared_with_itself(studies: Path) -> None:
     shown = CliRunner().invoke(app, ["compare", "made", "made", "--studies", str(studies / "one")])
     assert shown.exit_code == 2

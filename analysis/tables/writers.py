@@ -201,3 +201,11 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     "html": as_html,
     "json": as_json,
 }
+SUFFIXES = {
+    ".txt": "text",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".tex": "latex",
+    ".html": "html",
+    ".json": "json",
+}  # of files, each with its format

@@ -47,7 +47,9 @@ class Answer:
     sentences: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return "\n".join(fill(sentence, _columns()) for sentence in self.sentences)
+        return "\n".join(
+            fill(sentence, _columns(), break_on_hyphens=False) for sentence in self.sentences
+        )
 
     def html(self) -> str:
         """Return a paragraph for each sentence."""
@@ -68,10 +70,11 @@ class TableView:
         return self.table.frame()
 
     def only(self, *columns: str) -> TableView:
-        """Return the table with these columns, in this order."""
+        """Return the table with these columns, behind those that say where losses are compared."""
         known = {column.name: column for column in self.table.columns}
-        chosen = tuple(pick(known, name, "column") for name in columns)
-        return TableView(replace(self.table, columns=chosen))
+        places = [name for name, column in known.items() if column.in_title]
+        chosen = (pick(known, name, "column") for name in dict.fromkeys([*places, *columns]))
+        return TableView(replace(self.table, columns=tuple(chosen)))
 
     def text(self, form: str) -> str:
         """Return the table as text, csv, markdown, latex, html or json."""

@@ -7,6 +7,6 @@ if __name__ == "__main__":
         lambda study: study.answer(),
         lambda study: study.figure("differences"),
         lambda study: study.table("default_vs_validation"),
-        lambda study: study.table("steps"),
+        lambda study: study.table("convergence"),
         lambda study: study.figure("validation_against_test"),
     )

@@ -5,7 +5,7 @@ from analysis.scripts import show
 if __name__ == "__main__":
     show(
         lambda study: study,
-        lambda study: study.table("mean_ranks"),
+        lambda study: study.table("significance").frame().query("apart == 'yes'").to_string(),
         lambda study: study.figure("recall_by_loss"),
         lambda study: study.figure("curves"),
     )

@@ -24,8 +24,8 @@ Stack = list[Column]  # written below each other in one cell
 def as_text(table: Table, width: int = WIDEST) -> str:
     """Return the table as plain text, as wide as it must be and at most this wide."""
     text = StringIO()
-    # In a notebook Rich would show the table itself, whatever the file is.
-    console = Console(file=text, width=width, no_color=True, force_jupyter=False)
+    # A notebook claims to be a terminal with colours, and there Rich would show the table itself.
+    console = Console(file=text, width=width, force_terminal=False, force_jupyter=False)
     print_table(console, table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n") + "\n"
 

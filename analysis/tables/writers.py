@@ -107,6 +107,7 @@ def as_html(table: Table) -> str:
         for row in shown.rows
     )
     body = "".join(f"<tr>{row}</tr>\n" for row in rows)
+    body = body or "<tr><td>Nothing to show yet.</td></tr>\n"
     caption = f"<caption>{escape(shown.title)}</caption>"
     return (
         f'{above}<div class="scroll"><table class="{escape(table.name)}">{caption}\n'

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from analysis.ranking.fairness import check_fairness
 from analysis.ranking.notes import listed
 from analysis.ranking.ranking import METRICS
 from analysis.ranking.summary import summarise
@@ -47,9 +48,8 @@ class Answer:
     sentences: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return "\n".join(
-            fill(sentence, _columns(), break_on_hyphens=False) for sentence in self.sentences
-        )
+        lines = (fill(each, _columns(), break_on_hyphens=False) for each in self.sentences)
+        return "\n".join(lines)
 
     def html(self) -> str:
         """Return a paragraph for each sentence."""
@@ -150,7 +150,8 @@ class OpenedStudy:
     def ranking(self) -> TableView:
         """Return a line per loss; table("ranking") has every column and note."""
         made = compact_rankings(self.study.rankings)
-        return TableView(replace(made, above=tuple(self.study.fairness) if made.rows else ()))
+        above = check_fairness(self.rows).in_short if made.rows else ""
+        return TableView(replace(made, above=(above,) if above else ()))
 
     def table(self, name: str) -> TableView:
         """Return one of the tables that `fairtrial list tables` names."""

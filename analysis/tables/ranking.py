@@ -152,7 +152,7 @@ def compact_rankings(found: Sequence[Ranking]) -> Table:
     columns = dict.fromkeys(column for made in each for column in made.columns)
     return table(
         "ranking",
-        each[0].title if each else "Ranking on the test classes, in percent",
+        "Scores on the test classes, in percent",
         [*COMPARISON_COLUMNS, *columns],
         rows,
         notes=list(dict.fromkeys(notes)),

@@ -30,6 +30,7 @@ from tests.analysis.tables.test_closed_set import closed, disjoint
 from tests.support.studies import from_scratch
 from tests.support.synthetic_embeddings import with_kept
 from tests.support.synthetic_study import (
+    FOLDS,
     RATIO,
     empty,
     everything,
@@ -59,6 +60,11 @@ def small() -> OpenedStudy:
     return OpenedStudy(rows_of(everything()))
 
 
+@pytest.fixture(scope="module")
+def one_ranking() -> OpenedStudy:
+    return OpenedStudy(rows_of([one for one in everything() if one.protocol != FOLDS]))
+
+
 def in_notebook(view: OpenedStudy | Answer | TableView | FigureView) -> str:
     """Return what a notebook shows; its parts must be whole."""
     html = view._repr_html_()
@@ -83,8 +89,10 @@ def test_every_format_has_a_suffix() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES.keys() - set(MAPS)))
-def test_every_figure_is_readable_everywhere(name: str, small: OpenedStudy, tmp_path: Path) -> None:
-    shows(small.figure(name), tmp_path)
+def test_every_figure_is_readable_everywhere(
+    name: str, one_ranking: OpenedStudy, tmp_path: Path
+) -> None:
+    shows(one_ranking.figure(name), tmp_path)
 
 
 @pytest.mark.slow
@@ -129,6 +137,13 @@ def test_a_study_shows_its_answer_and_a_line_per_loss(home: Path) -> None:
     assert len(ranking) == sum(len(found.rows) for found in opened.study.rankings)
     assert list(ranking["protocol"].unique()) == [found.protocol for found in rankings(opened.rows)]
     assert len(opened.trials) == len(everything())
+
+
+def test_a_notebook_that_claims_to_have_colours_gets_plain_text(
+    small: OpenedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" not in repr(small)
 
 
 def test_notes_of_one_ranking_among_several_name_it(small: OpenedStudy) -> None:

@@ -11,6 +11,7 @@ from search_spaces.space import (
     Param,
     Range,
     Value,
+    near_name,
     pick,
     value_text,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Value",
     "find_card",
     "find_own",
+    "near_name",
     "pick",
     "untagged",
     "value_text",

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal, TypeVar
@@ -255,6 +255,12 @@ def pick(table: Mapping[str, T], name: str, what: str) -> T:
     """Return table[name], or raise ValueError with the nearest name and all known ones."""
     if name in table:
         return table[name]
-    near = get_close_matches(name, table, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise ValueError(f"Unknown {what} '{name}'.{hint} Known: {', '.join(sorted(table))}.")
+    raise ValueError(
+        f"Unknown {what} '{name}'.{near_name(table, name)} Known: {', '.join(sorted(table))}."
+    )
+
+
+def near_name(known: Iterable[str], name: str) -> str:
+    """Return a question behind a sentence: whether the nearest known name was meant, if any."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean '{near[0]}'?" if near else ""

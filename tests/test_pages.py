@@ -35,7 +35,7 @@ ELSEWHERE = {
     "repair": "needs a broken study: tests/study/driver/test_repair.py",
     "audit": "needs kept checkpoints: tests/study/driver/test_checkpoint_audit.py",
 }
-LATER = ("load_embedder(", "sqlite:", "make_table(", "slices(")  # in Python blocks
+LATER = ("load_embedder(", "sqlite:", "slices(")  # in Python blocks
 BLOCKS = [
     (path.name, number, block)
     for path in PAGES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import MaxNLocator
+from PIL import Image
 
 # Blue and vermillion of Okabe and Ito differ with any colour vision; dashes and hollow markers make
 # them differ in grey.
@@ -44,6 +46,7 @@ FONT = "font-family: system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Ar
 WIDTH = 9.2  # inches, of every figure
 PANELS_PER_ROW = 4
 DPI = 170  # of PNG files, and of clouds of points inside a vector file
+NOTEBOOK_DPI = 96  # so that a notebook with results stays small
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be found, copied and read aloud
     "svg.hashsalt": "fairtrial",  # the same study gives the same file
@@ -149,12 +152,16 @@ class Drawing:
     @cached_property
     def bitmap(self) -> bytes:
         """Return the figure as PNG on white, laid out as the vector is."""
+        return self.pixels(DPI)
+
+    def pixels(self, dpi: int) -> bytes:
+        """Return a PNG with this many dots per inch."""
         assert self.vector  # first: it lays the figure out
         assert self.figure
         buffer = io.BytesIO()
         with mpl.rc_context(STYLE):
             self.figure.savefig(
-                buffer, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
+                buffer, format="png", dpi=dpi, facecolor="white", metadata={"Software": None}
             )
         return buffer.getvalue()
 
@@ -178,6 +185,14 @@ class Drawing:
         return f'<div style="max-width: 60rem">{self.inline()}</div>'
 
 
+def with_palette(png: bytes) -> bytes:
+    """Return a PNG with 256 colours, a third of the size."""
+    with Image.open(io.BytesIO(png)) as image:
+        small = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    small.save(buffer := io.BytesIO(), format="png", optimize=True)
+    return buffer.getvalue()
+
+
 def _with_plain_ids(svg: str) -> str:
     """Return the SVG with its clip paths numbered, so that the same study gives the same file.
 
@@ -199,6 +214,15 @@ class Picture:
     drawing: Drawing
     caption: str
     comparison: str = ""
+
+    def _repr_html_(self) -> str:
+        """Return it for a notebook, as pixels: one that somebody else ran shows no vectors."""
+        data = b64encode(with_palette(self.drawing.pixels(NOTEBOOK_DPI))).decode()
+        return (
+            f'<figure style="margin: 0"><img src="data:image/png;base64,{data}" '
+            f'alt="{escape(self.drawing.label)}" width="{self.drawing.width * 96:.0f}">'
+            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+        )
 
     def marked(self, note: str) -> Picture:
         """Return the picture with a note below its caption, and its mark on the drawing itself."""

@@ -50,6 +50,7 @@ class StudyRows:
     queries: one row per final trial, model (fold), rule and test query.
     specs: by cell what all its trials share, as one of them has it.
     spec: returns a trial's whole spec. fetch: returns a file that a trial left, or None.
+    config: the study's own, empty if it is not known.
     """
 
     name: str
@@ -59,6 +60,7 @@ class StudyRows:
     specs: Mapping[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     fetch: Fetch = field(default=_no_file, repr=False)
     spec: Callable[[str], dict[str, Any]] = field(default=lambda run: {}, repr=False)
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def finals(self) -> pd.DataFrame:
@@ -97,8 +99,8 @@ def read_record(folder: Path, *, queries: bool = True) -> StudyRows:
     if state.identity is None:
         raise ValueError(f"{folder} is not the folder of a study that has begun.")
     return make_rows(
-        state.identity.config["name"],
         list(state.trials.values()),
+        config=state.config,
         data=state.identity.data,
         shared=lambda started: json.loads(read_shared(folder, started.spec)),
         fetch=partial(kept_file, folder),
@@ -107,9 +109,9 @@ def read_record(folder: Path, *, queries: bool = True) -> StudyRows:
 
 
 def make_rows(
-    name: str,
     trials: list[TrialState],
     *,
+    config: Mapping[str, Any],
     data: Mapping[str, str],
     shared: SharedSpec,
     fetch: Fetch,
@@ -117,9 +119,10 @@ def make_rows(
 ) -> StudyRows:
     """Build the frames from trials, from the record or from MLflow.
 
-    data: the fingerprint of each dataset. about: columns that are the same for all trials. shared:
+    config: the study's own, at least its name. data: the fingerprint of each dataset. shared:
     returns what a trial shares with others. fetch: returns a file that a trial left.
     """
+    name = config["name"]
     trials = sorted(trials, key=lambda trial: (trial.started.at, trial.id.name))
     by_run = {trial.started.trial: trial for trial in trials}
     cache: dict[str, Mapping[str, Any]] = {}
@@ -146,9 +149,8 @@ def make_rows(
         ]
     )
     asked = _queries(fetch, trials if queries else [])
-    return StudyRows(
-        name, frame, make_curves(trials), asked, _specs(spec, trials), fetch=fetch, spec=spec
-    )
+    specs, curves = _specs(spec, trials), make_curves(trials)
+    return StudyRows(name, frame, curves, asked, specs, fetch=fetch, spec=spec, config=config)
 
 
 def _trial_row(trial: TrialState, data: Mapping[str, str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -54,7 +55,8 @@ def importance(
     scores, or where no parameter explains any of them.
     space: what a parameter may be; one that is not there takes the range of its values.
     """
-    import optuna
+    with catch_warnings(action="ignore"):  # tqdm misses its widgets in a notebook
+        import optuna
 
     names = [
         name

@@ -136,6 +136,29 @@ def compact_ranking(ranking: Ranking) -> Table:
     return table("ranking", title, columns, rows, notes=notes)
 
 
+def compact_rankings(found: Sequence[Ranking]) -> Table:
+    """Return all rankings of a study in one table, with a line per loss and short notes."""
+    each = [compact_ranking(ranking) for ranking in found]
+    rows = [
+        {**comparison_of(ranking), **row}
+        for ranking, made in zip(found, each, strict=True)
+        for row in made.rows
+    ]
+    notes = [
+        note if all(note in other.notes for other in each) else f"{ranking.title}: {note}"
+        for ranking, made in zip(found, each, strict=True)
+        for note in made.notes
+    ]
+    columns = dict.fromkeys(column for made in each for column in made.columns)
+    return table(
+        "ranking",
+        "Scores on the test classes, in percent",
+        [*COMPARISON_COLUMNS, *columns],
+        rows,
+        notes=list(dict.fromkeys(notes)),
+    )
+
+
 def _short_notes(ranking: Ranking) -> Iterator[str]:
     """Yield what a reader of the compact ranking must know; the full one has the rest."""
     stars = "* chosen with test feedback. " * any(r.default for r in ranking.rows)

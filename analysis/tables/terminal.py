@@ -21,9 +21,11 @@ TEXT_WIDTHS = (WIDEST, 40, 30, 24, 20, 16, NARROWEST)  # the first that makes a 
 Stack = list[Column]  # written below each other in one cell
 
 
-def as_text(table: Table) -> str:
-    """Return the table as plain text, as wide as it must be."""
-    console = Console(file=(text := StringIO()), width=WIDEST, no_color=True)
+def as_text(table: Table, width: int = WIDEST) -> str:
+    """Return the table as plain text, as wide as it must be and at most this wide."""
+    text = StringIO()
+    # A notebook claims to be a terminal with colours, and there Rich would show the table itself.
+    console = Console(file=text, width=width, force_terminal=False, force_jupyter=False)
     print_table(console, table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n") + "\n"
 

@@ -107,6 +107,7 @@ def as_html(table: Table) -> str:
         for row in shown.rows
     )
     body = "".join(f"<tr>{row}</tr>\n" for row in rows)
+    body = body or "<tr><td>Nothing to show yet.</td></tr>\n"
     caption = f"<caption>{escape(shown.title)}</caption>"
     return (
         f'{above}<div class="scroll"><table class="{escape(table.name)}">{caption}\n'
@@ -201,3 +202,11 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     "html": as_html,
     "json": as_json,
 }
+SUFFIXES = {
+    ".txt": "text",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".tex": "latex",
+    ".html": "html",
+    ".json": "json",
+}  # of files, each with its format

@@ -59,7 +59,7 @@ def earlier_trials(uri: str, *, backbones: Collection[str]) -> tuple[list[Earlie
         ):
             continue
         if study not in configs and len(configs) < STUDIES:
-            configs[study] = _config(client, run)
+            configs[study] = stored_config(client, run)
         if configs.get(study):
             found.append(Earlier(study, _cell(run), run.data.metrics["seconds"]))
     return found, {study: text for study, text in configs.items() if text}
@@ -71,7 +71,7 @@ def _filter(backbones: Collection[str]) -> str:
     return FOUND if others else f"{FOUND} AND tags.backbone = '{only}'"
 
 
-def _config(client: MlflowClient, run: Run) -> str:
+def stored_config(client: MlflowClient, run: Run) -> str:
     """Return the config of this trial's study, as its cell has it; empty if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -9,12 +9,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from analysis.record.events import CheckpointAudited, EpochDone, TrialEnded, TrialStarted, decode
 from analysis.record.frames import CURVES, FINAL_CURVES, Fetch, StudyRows, make_rows
 from analysis.record.state import TrialState
+from analysis.tracking.earlier import stored_config
 from analysis.tracking.experiment import CHOSEN
-from analysis.tracking.store import TrackingError, local, one_line, open_store, redact
+from analysis.tracking.store import (
+    TrackingError,
+    is_missing,
+    local,
+    one_line,
+    open_store,
+    redact,
+)
+from analysis.tracking.stored_studies import studies
 from analysis.tracking.write import ENDED, SPEC, STARTED
+from search_spaces import near_name
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -28,18 +40,21 @@ BEST, AUDIT = "select/best", "audit/"
 def read_mlflow(uri: str, study: str) -> StudyRows:
     """Return a study's frames from an MLflow store. Raise TrackingError if it cannot be read."""
     try:
+        if is_missing(uri):
+            raise LookupError("there is no such file")
         client = open_store(uri)
         experiment = client.get_experiment_by_name(study)
         if experiment is None:
-            raise LookupError(f"it has no study '{study}'")
+            raise LookupError(f"it has no study '{study}'.{near_name(studies(uri), study)}")
         runs = list(trial_runs(client, experiment.experiment_id))
         with ThreadPoolExecutor(AT_ONCE) as pool:
             trials = list(pool.map(lambda run: _trial(client, run), runs))
         by_trial = {trial.started.trial: run for trial, run in zip(trials, runs, strict=True)}
         fetch = _fetcher(client, by_trial)
+        text = stored_config(client, runs[0]) if runs else ""
         return make_rows(
-            study,
             trials,
+            config={"name": study, **(yaml.safe_load(text) or {})},
             data={run.data.tags["dataset"]: run.data.tags["data"] for run in runs},
             shared=lambda started: _shared(fetch, started),
             fetch=fetch,

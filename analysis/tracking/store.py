@@ -51,6 +51,11 @@ class TrackingError(ConnectionError):
     """Report in one sentence that MLflow cannot be used, or lost something."""
 
 
+def is_missing(uri: str) -> bool:
+    """Return whether this is a SQLite file that does not exist, which opening it would create."""
+    return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists()
+
+
 def redact(text: str) -> str:
     """Return the text without the users and passwords that its addresses contain."""
     return re.sub(

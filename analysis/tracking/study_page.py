@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
 from analysis.tracking.read import trial_runs
-from analysis.tracking.store import TrackingError, one_line, open_store, redact
+from analysis.tracking.store import TrackingError, is_missing, one_line, open_store, redact
 from analysis.tracking.write import KEY
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def keep_files(
     answer: sentences for the experiment's description.
     """
     try:
-        if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        if is_missing(uri):
             raise LookupError(f"it is gone; `fairtrial run {study} --resume` restores it")
         client = open_store(uri)
         experiment = client.get_experiment_by_name(study)

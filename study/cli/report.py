@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +16,6 @@ from study.cli.terminal import (
     terminal,
 )
 from study.driver.folder import CONFIG, config_of, find_study, tracking_uri, write_readings
-
-if TYPE_CHECKING:
-    from analysis.figures.style import Picture
 
 TableOption = Annotated[
     str | None,
@@ -160,8 +157,8 @@ def _table(
     beside: str | None,
     dataset: str | None,
 ) -> None:
-    from analysis.record.frames import of_dataset
-    from analysis.tables.catalogue import TABLES, Study, make_table
+    from analysis import open_study
+    from analysis.tables.catalogue import TABLES
     from analysis.tables.writers import FORMATS
     from search_spaces import pick
 
@@ -173,10 +170,8 @@ def _table(
             from analysis.published import published_table
 
             theirs = published_table(beside, table)
-        home = find_study(studies, study)
-        rows = read_rows(home)
-        rows = of_dataset(rows, dataset) if dataset else rows
-        made = make_table(table, Study(rows, rope=config_of(home).rope / 100))
+        whole = open_study(find_study(studies, study))
+        made = (whole.only(dataset) if dataset else whole).table(table).table
     if theirs:
         from analysis.tables.with_published import with_published
 
@@ -188,36 +183,24 @@ def _figure(
     studies: Path, study: str | None, name: str, paper: str | None, *, losses: Sequence[str]
 ) -> None:
     """Write into the study's figures folder, or into figures/PAPER here."""
+    from analysis import open_study
+    from analysis.figures.catalogue import FIGURES
+    from analysis.opened import FigureView
+    from analysis.report.report import FOLDER
+    from search_spaces import pick
+
     with one_sentence():
         if paper:
             from analysis.published.paper_figures import published_figure
 
-            pictures, folder = published_figure(paper, name), Path("figures") / paper
+            drawn = FigureView(name, tuple(published_figure(paper, name)))
+            folder = Path("figures") / paper
         else:
-            pictures, folder = _drawn(find_study(studies, study), name, losses)
-        written = [path for picture in pictures for path in picture.drawing.save(folder)]
-    for path in written:
-        print(path)
-    if not pictures:
-        print(f"{name} has nothing to draw yet.")
-
-
-def _drawn(home: Path, name: str, losses: Sequence[str]) -> "tuple[list[Picture], Path]":
-    from analysis.figures.catalogue import FIGURES, draw
-    from analysis.figures.from_study import ALL_LOSSES, FigureData
-    from analysis.report.report import CACHE, FOLDER
-    from analysis.tables.catalogue import Study
-    from search_spaces import pick
-
-    entry, config = pick(FIGURES, name, "figure"), config_of(home)  # a typo costs a second
-    if losses and not entry.of_losses:
-        able = ", ".join(each for each, known in FIGURES.items() if known.of_losses)
-        raise ValueError(f"--loss is for maps, but {name} shows all losses; choose one of {able}.")
-    for loss in losses:
-        pick(dict.fromkeys([*config.losses, ALL_LOSSES]), loss, "loss of this study")
-    study, cache = Study(read_rows(home)), home / CACHE
-    data = FigureData(study, config.select_metric, cache=cache, losses=tuple(losses))
-    return draw(name, data), home / FOLDER
+            pick(FIGURES, name, "figure")  # a typo costs a second
+            home = find_study(studies, study)
+            drawn, folder = open_study(home).figure(name, losses=losses), home / FOLDER
+        written = drawn.save(folder)
+    print("\n".join(map(str, written)) or drawn)
 
 
 def _ranking(studies: Path, study: str | None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from analysis.maps.embeddings import TrialEmbeddings, read_embeddings
+from analysis.record.frames import StudyRows
 from study.config.plan import expand
 from study.config.study_config import StudyConfig
 from trainables.contract import TrialSpec
@@ -55,3 +57,10 @@ def synthetic_embeddings(folder: Path, config: StudyConfig, **options: Any) -> T
     """Return embeddings as read back from the files of a final trial."""
     spec = spec_of(config)
     return read_embeddings(write_embeddings(folder, spec, **options), spec)[0]
+
+
+def with_kept(rows: StudyRows, folder: Path, config: StudyConfig) -> StudyRows:
+    """Return the study as if every final trial had kept the same embeddings."""
+    spec = spec_of(config)
+    file = write_embeddings(folder, spec, per_class=2)
+    return replace(rows, fetch=lambda run, name: file, spec=lambda run: spec.as_dict())

@@ -21,7 +21,7 @@ from analysis.report.report import MAPS, OF_A_COMPARISON, OF_THE_STUDY
 from analysis.tables.catalogue import Study
 from study.config.study_config import StudyConfig
 from tests.support.pictures import overlaps, words
-from tests.support.synthetic_embeddings import spec_of, write_embeddings
+from tests.support.synthetic_embeddings import with_kept
 from tests.support.synthetic_study import (
     RATIO,
     SyntheticTrial,
@@ -147,15 +147,7 @@ def test_importance_is_drawn_of_the_search_that_never_peeked() -> None:
 
 @pytest.fixture
 def with_embeddings(tmp_path: Path, config: Callable[..., StudyConfig]) -> StudyRows:
-    """Return the synthetic study as if every final trial had kept the same embeddings."""
-    files = dict(
-        zip(
-            ("embeddings.npz", "trial.yaml"),
-            write_embeddings(tmp_path / "kept", spec_of(config()), per_class=2),
-            strict=True,
-        )
-    )
-    return replace(rows_of(everything()), fetch=lambda run, name: files[name])
+    return with_kept(rows_of(everything()), tmp_path / "kept", config())
 
 
 @pytest.mark.slow

@@ -61,6 +61,9 @@ def synthetic_embeddings(folder: Path, config: StudyConfig, **options: Any) -> T
 
 def with_kept(rows: StudyRows, folder: Path, config: StudyConfig) -> StudyRows:
     """Return the study as if every final trial had kept the same embeddings."""
-    spec = spec_of(config)
-    file = write_embeddings(folder, spec, per_class=2)
-    return replace(rows, fetch=lambda run, name: file, spec=lambda run: spec.as_dict())
+    loss_of = rows.trials.set_index("run_id")["loss"]
+    specs = {loss: spec_of(config, loss) for loss in loss_of.unique()}
+    file = write_embeddings(folder, spec_of(config), per_class=2)
+    return replace(
+        rows, fetch=lambda run, name: file, spec=lambda run: specs[loss_of[run]].as_dict()
+    )

@@ -18,7 +18,7 @@ for _name, _value in {
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    # study/driver/interrupts.py has one that also knows SIGTERM
+    # study/ends/interrupts.py has one that also knows SIGTERM
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     # Tune's own notes of an experiment are never read: ours are in the ledger
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.record.commands import resuming
 from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
 from analysis.tracking.store import TrackingError, one_line, open_store, redact
 from analysis.tracking.write import KEY
@@ -26,13 +27,11 @@ def keep_files(
     """
     try:
         if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
-            raise LookupError(f"it is gone; `fairtrial run {study} --resume` restores it")
+            raise LookupError(f"it is gone; `{resuming(below)}` restores it")
         client = open_store(uri)
         experiment = client.get_experiment_by_name(study)
         if experiment is None:
-            raise LookupError(
-                f"it has no study '{study}'; `fairtrial run {study} --resume` makes it"
-            )
+            raise LookupError(f"it has no study '{study}'; `{resuming(below)}` makes it")
         run = study_run(client, experiment.experiment_id, study)
         if run.info.status != "FINISHED":  # before the files: a killed process leaves none alive
             client.set_terminated(run.info.run_id, "FINISHED")

@@ -11,8 +11,9 @@ import typer
 from study.cli.terminal import Studies, agree, one_sentence, typed
 from study.config.study_config import StudyConfig
 from study.driver.folder import config_of, find_study, mlflow_files, studies_in, tracking_uri
-from study.driver.lease import REQUEST, Lease, Request, ask, holder
+from study.driver.lease import REQUEST, Lease, ask, holder
 from study.driver.status import status_of
+from study.ends.interrupts import Request
 from study.errors import NO_PLACE
 
 Study = Annotated[str, typer.Argument(help="the study's name")]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from analysis.record.commands import command
 from analysis.record.events import StudyStarted
 from analysis.record.ledger import LEDGER, LedgerReader, has_begun
 from analysis.record.state import AuditLine, StudyState
@@ -21,7 +22,7 @@ from study.config.sources import read_yaml
 from study.config.split_files import split_file_name, splits_text
 from study.config.study_config import StudyConfig, make
 from study.driver.lease import LEASE, REQUEST, holder
-from study.errors import PreflightError, command
+from study.errors import PreflightError
 from trainables.outputs.disk import replace_text
 
 CONFIG, SPLITS, READINGS = "config.yaml", "splits", "readings.csv"

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.record import events
+from analysis.record.commands import resuming
 from analysis.record.kept_files import LostArtifact
 from analysis.record.ledger import LedgerReader
 from analysis.record.record import Record
@@ -82,10 +83,9 @@ class MlflowMirror(Follower):
         if not self.complete:
             cause = self.refusal or self.failure
             why = one_line(cause) if cause else "its thread ended"
-            name = self.plan.config.name
             raise TrackingError(
                 f"Not everything reached MLflow ({why}), but nothing is lost: "
-                f"`fairtrial run {name} --resume` writes the rest when MLflow is back."
+                f"`{resuming(self.folder)}` writes the rest when MLflow is back."
             ) from cause
 
     def _work(self) -> None:

@@ -26,6 +26,9 @@ class Abandoned(Exception):
     """Report that a file is not wanted any more."""
 
 
+WAITING = "waiting"  # in a trial's own folder: a file that is there while its workers are not
+
+
 @dataclass(frozen=True)
 class Saving:
     """Say where a running trial is saved, how much of it may be lost, and where it continues."""

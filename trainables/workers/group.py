@@ -7,6 +7,8 @@ import shutil
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,7 @@ class Group:
         self.clock: threading.Timer | None = None
         self.mailbox: Any = None
         self.places: list[Place] = []  # of the workers, by rank
+        self.waiting: Path | None = None  # a file that is there while the workers are not
 
     def begin(self, spec: TrialSpec) -> None:
         """Note a new trial; the workers get it with the next command."""
@@ -169,7 +172,8 @@ class Group:
         if not self.mailbox:
             self._start()
         if not self.begun:
-            self.generation, self.places = self._wait(self.mailbox.gathered.remote())
+            with self._says_that_it_waits():
+                self.generation, self.places = self._wait(self.mailbox.gathered.remote())
             self._ask("begin", self.spec)
             start = newest_whole(self.saved, epoch=self.epoch)
             reached = sealed_epoch(start) if start else 0
@@ -180,6 +184,17 @@ class Group:
                 self._ask("step")
             self.begun = True
         return self._ask(name, *payload)
+
+    @contextmanager
+    def _says_that_it_waits(self) -> Iterator[None]:
+        """Let the driver know, which would else take a wait for nodes for a trial that hangs."""
+        if not self.waiting:
+            yield
+            return
+        self.waiting.parent.mkdir(parents=True, exist_ok=True)
+        self.waiting.touch()
+        yield
+        self.waiting.unlink(missing_ok=True)
 
     def _past_steps(self, reached: int) -> int:
         """Return how many steps lead from an epoch to where the trial is.

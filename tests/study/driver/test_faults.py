@@ -35,7 +35,7 @@ from study.config.plan import expand
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import checkpoints
 from study.driver.folder import config_yaml
-from study.driver.study_run import StudyResult
+from study.ends.study_end import StudyResult
 from study.view.live_view import LiveView
 from tests.support.faulty_driver import planned_slot
 from tests.support.invariants import check
@@ -177,9 +177,9 @@ def test_a_full_disk_ends_a_study_that_goes_on_when_there_is_room(
     config = small(folder, "full")
     done = here(config, [{"trial": "search", "epoch": 2, "do": "enospc", "at": "save"}])
     assert done.interrupted
-    assert done.obstacle is not None
-    assert done.obstacle.kind == "disk_full"
-    assert "No space left" in done.obstacle.text
+    assert done.end is not None
+    assert done.end.kind == "disk_full"
+    assert "No space left" in done.end.about
     check(done.folder, finished=False)
     assert here(config, resume=True).failed == 0
     check(done.folder)

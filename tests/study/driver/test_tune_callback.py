@@ -24,8 +24,9 @@ from study.config.plan import StudyPlan, expand
 from study.driver import tune_callback as module
 from study.driver.checkpoints import RAY, checkpoints
 from study.driver.folder import READINGS, write_readings
-from study.driver.study_run import RETRIES
-from study.driver.tune_callback import Obstacle, TuneCallback
+from study.driver.tune_callback import TuneCallback
+from study.ends.stalls import RETRIES
+from study.ends.study_end import StudyEnd
 from study.search.cell_search import TrialAssignment
 from study.view.live_view import LiveView
 from tests.conftest import MakeConfig
@@ -401,10 +402,10 @@ def test_a_final_trial_whose_files_are_not_whole_does_not_end(driver: Driver) ->
     (last / "queries.csv").write_bytes(b"")
     driver.complete(trial)
     assert driver.told()[-1] == ("EpochDone", 2)
-    obstacle = driver.callback.obstacle
+    obstacle = driver.callback.end
     assert obstacle is not None
     assert obstacle.kind == "lost_artifact"
-    assert "has not left a whole best.pt" in obstacle.text
+    assert "has not left a whole best.pt" in obstacle.about
     assert last.exists()
 
 
@@ -421,7 +422,7 @@ def test_a_final_trial_whose_files_find_no_place_does_not_end(
     driver.complete(trial)
     assert driver.told()[-1] == ("EpochDone", 2)
     said = "[Errno 28] No space left on device: 'best.pt'"
-    assert driver.callback.obstacle == Obstacle("disk_full", said)
+    assert driver.callback.end == StudyEnd("disk_full", said)
     assert last.exists()
 
 
@@ -455,7 +456,7 @@ def test_a_full_disk_is_no_fault_of_the_trial_and_is_named(
 ) -> None:
     driver.fail(driver.start("search", 0), error)
     said = f"No space left on device: {place or driver.folder}"
-    assert driver.callback.obstacle == Obstacle("disk_full", said)
+    assert driver.callback.end == StudyEnd("disk_full", said)
     assert driver.told() == [("TrialStarted", 0)], "the trial goes on when there is room again"
 
 
@@ -463,7 +464,7 @@ def test_a_wrong_node_is_no_fault_of_the_trial_and_is_named(driver: Driver) -> N
     said = "All nodes must, but b has torch 1; install it there"
     error = f"Traceback ...\ntrainables.contract.WrongNode: {said}.\n"
     driver.fail(driver.start("search", 0), error)
-    assert driver.callback.obstacle == Obstacle("wrong_node", said)
+    assert driver.callback.end == StudyEnd("wrong_node", said)
     assert driver.told() == [("TrialStarted", 0)]
 
 
@@ -562,4 +563,4 @@ def test_a_disk_that_is_full_ends_the_study_before_the_trial_is_tried_again(driv
     Path(trial.error_file).write_text("[Errno 28] No space left on device: '/s on node-7'")
     driver.callback.on_trial_recover(0, [], trial)
     said = "No space left on device: /s on node-7"
-    assert driver.callback.obstacle == Obstacle("disk_full", said)
+    assert driver.callback.end == StudyEnd("disk_full", said)

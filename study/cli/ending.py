@@ -112,7 +112,7 @@ def reap(studies: Studies = "studies") -> None:
     KILLED.
     """
     from analysis.record.record import Record
-    from analysis.tracking import forget_moved, has_moved, left_running
+    from analysis.tracking import has_moved, left_running
     from study.config.plan import expand
     from study.driver.mlflow_mirror import MlflowMirror
 
@@ -128,7 +128,6 @@ def reap(studies: Studies = "studies") -> None:
             if not (about.behind or has_moved(uri, name) or left_running(uri, name)):
                 continue
             with Lease(folder), closing(Record(folder)) as record:
-                forget_moved(uri, name)
                 mirror = MlflowMirror(expand(config), record)
                 mirror.wait_until_ready()
                 mirror.close()

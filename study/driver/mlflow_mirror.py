@@ -18,7 +18,7 @@ from analysis.record.ledger import LedgerReader
 from analysis.record.record import Record
 from analysis.record.specs import read_shared
 from analysis.record.state import Follower, StudyState, TrialState
-from analysis.tracking import Tracker, TrackingError, redact, shown
+from analysis.tracking import Tracker, TrackingError, forget_moved, redact, shown
 from analysis.tracking.cursor import Cursor, read_cursor, save_cursor
 from analysis.tracking.experiment import DatasetInput
 from analysis.tracking.store import one_line
@@ -54,6 +54,7 @@ class MlflowMirror(Follower):
         self.state = StudyState(record.past[: self.cursor.events])
         self.actions: list[Action] = []  # what the last event asks for
         self.points: dict[str, list[Point]] = {}  # epochs of this chunk, by trial
+        self.opened = False
         self.complete = False  # whether MLflow has everything
         self.refusal: TrackingError | None = None  # of the start
         self.failure: Exception | None = None  # of the last attempt
@@ -63,7 +64,10 @@ class MlflowMirror(Follower):
         self.thread.start()
 
     def wait_until_ready(self) -> None:
-        """Return when the experiment exists. Raise TrackingError if it cannot be made."""
+        """Return when the experiment exists, or when a resumed study goes on without it for now.
+
+        Raise TrackingError if a study that begins cannot make it.
+        """
         self.ready.wait()
         if self.refusal:
             raise self.refusal
@@ -89,23 +93,30 @@ class MlflowMirror(Follower):
             ) from cause
 
     def _work(self) -> None:
-        config = self.plan.config
         try:
-            self.tracker = Tracker(
-                tracking_uri(config),
-                config.name,
-                artifacts=mlflow_files(config),
-                resumed=self.resumed,
-            )
+            self._open()
         except TrackingError as error:
-            self.refusal = error
-            return
+            is_for_good = isinstance(error.__cause__, ValueError)
+            if is_for_good or not self.resumed:
+                self.refusal = error
+                return
         finally:
             self.ready.set()
         try:
-            self.complete = self._follow_ledger()
+            # What is resumed needs no MLflow to train, so it may come later.
+            self.complete = self._insist(self._open) and self._follow_ledger()
         except Exception as error:
             self.failure = error
+
+    def _open(self) -> None:
+        """Open the store, unless it is open."""
+        if not self.opened:
+            config, uri = self.plan.config, tracking_uri(self.plan.config)
+            if self.resumed:
+                forget_moved(uri, config.name)
+            files = mlflow_files(config)
+            self.tracker = Tracker(uri, config.name, artifacts=files, resumed=self.resumed)
+            self.opened = True
 
     def _follow_ledger(self) -> bool:
         """Write until the study is over. Return False if MLflow did not come back."""

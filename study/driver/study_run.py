@@ -32,7 +32,7 @@ from study.driver.preflight import PreparedStudy, compute_features, prepare
 from study.driver.publisher import Publisher
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
 from study.driver.tune_callback import Ends, TuneCallback
-from study.ends.interrupts import Interrupted, Interrupts
+from study.ends.interrupts import Interrupts
 from study.ends.ray_watch import RayWatch
 from study.ends.stalls import RETRIES
 from study.ends.study_end import StudyEnd, StudyResult, end_of
@@ -166,7 +166,7 @@ class StudyRun:
         try:
             with self.watch, closing(pool):
                 self._search(pool)
-        except Interrupted:
+        except KeyboardInterrupt:  # Ray makes a plain one of ours
             self.met = self.watch.end
             if not self.met:
                 raise

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ray.exceptions import RayActorError
 from ray.tune import Callback, Stopper
+from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
 from ray.tune.result import SHOULD_CHECKPOINT
 
@@ -61,6 +64,7 @@ class TuneCallback(Callback):
         self.attempt = next_attempt(record.folder)  # this driver's number
         self.end: StudyEnd | None = None
         self.stalls = Stalls(record, plan.config.stall_minutes)
+        logging.getLogger(tune_controller.__name__).addFilter(_says_something)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing: Tune pickles its callbacks, but the record has everything."""
@@ -202,6 +206,10 @@ class TuneCallback(Callback):
             about = " ".join(error.split())[-300:]
             self._end(trial, "failed", trial.last_result or {}, error=about)
 
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        for trial in trials:
+            _forget_pickle(trial)
+
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self.stalls.look(trials)
 
@@ -240,6 +248,12 @@ class TuneCallback(Callback):
 def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return what a ledger can hold: JSON has no NaN."""
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def _says_something(line: logging.LogRecord) -> bool:
+    """Return whether a line of Tune's log is news: not that we have killed a slot."""
+    error = line.exc_info[1] if line.exc_info else None
+    return not (isinstance(error, RayActorError) and "`ray.kill`" in str(error))
 
 
 def _forget_pickle(trial: Trial) -> None:

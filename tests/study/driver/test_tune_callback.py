@@ -19,6 +19,7 @@ from analysis.record.events import AnyEvent, EpochDone, TrialEnded, TrialStarted
 from analysis.record.kept_files import KEPT, kept
 from analysis.record.ledger import LedgerReader
 from analysis.record.record import Record
+from analysis.record.state import TRIES
 from analysis.record.trial_id import Role, TrialId, folder_of
 from study.config.plan import StudyPlan, expand
 from study.driver import tune_callback as module
@@ -466,6 +467,49 @@ def test_a_wrong_node_is_no_fault_of_the_trial_and_is_named(driver: Driver) -> N
     driver.fail(driver.start("search", 0), error)
     assert driver.callback.end == StudyEnd("wrong_node", said)
     assert driver.told() == [("TrialStarted", 0)]
+
+
+def test_a_trial_that_stalled_three_times_ends_without_a_score_and_is_counted_as_failed(
+    driver: Driver,
+) -> None:
+    trial = driver.start("search", 0)
+    for _ in range(TRIES):
+        driver.record.note(events.TrialStalled(trial=trial.config["trial"], seconds=1800.0))
+    driver.fail(trial, "The actor is dead because it was killed by `ray.kill`.")
+    ended = driver.events()[-1]
+    assert isinstance(ended, TrialEnded)
+    assert (ended.outcome, ended.score) == ("stalled", None)
+    assert ended.error == "It made no progress for 1800 s, 3 times in a row."
+    state = driver.record.state
+    assert (state.failed, state.cells[driver.plan.cells[1]].failed) == (1, 1)
+    assert not state.trials[trial.config["trial"]].succeeded
+
+
+def test_a_stall_is_told_in_one_sentence(driver: Driver) -> None:
+    trial = driver.start("search", 0)
+    for _ in range(TRIES):
+        driver.record.note(events.TrialStalled(trial=trial.config["trial"], seconds=1800.0))
+    file: Any = driver.view.console.file
+    said = [line for line in file.getvalue().splitlines() if "no progress" in line]
+    assert len(said) == TRIES
+    assert "search-0 has made no progress since " in said[0]
+    assert said[0].endswith("first time: its slot is ended, and another one tries it again.")
+    assert "third time: it ends as stalled" in said[-1]
+    assert "set stall_minutes" in said[-1]
+
+
+def test_tune_reads_no_pickle_back(driver: Driver) -> None:
+    """A planted one would run code; one that a full disk cut off raises EOFError."""
+    trial = driver.start("search", 0)
+    trial.run_metadata.pickled_error_filename = "error.pkl"
+    driver.fail(trial, "a bug")
+    assert trial.run_metadata.pickled_error_filename is None
+    trial.run_metadata.pickled_error_filename = "error.pkl"
+    driver.callback.on_trial_recover(0, [], trial)
+    assert trial.run_metadata.pickled_error_filename is None
+    trial.run_metadata.pickled_error_filename = "error.pkl"
+    driver.callback.on_experiment_end([trial])
+    assert trial.run_metadata.pickled_error_filename is None
 
 
 def test_what_tune_pickles_of_it_is_nothing(driver: Driver) -> None:

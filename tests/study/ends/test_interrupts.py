@@ -161,7 +161,7 @@ def test_a_study_that_still_waits_for_its_place_is_ended_by_either(request_: str
 
 def until_its_time_is_up(interrupts: Interrupts) -> None:
     """A thousandth of a second is enough for a study that looks."""
-    with interrupts.watched(), interrupts.limited(1e-3 / 3600), interrupts.obeyed():
+    with interrupts.watched(), interrupts.obeyed(), interrupts.limited(1e-3 / 3600):
         await_that(lambda: interrupts.end is not None)
 
 

@@ -130,7 +130,7 @@ def reap(studies: Studies = "studies") -> None:
             with Lease(folder), closing(Record(folder)) as record:
                 mirror = MlflowMirror(expand(config), record)
                 mirror.wait_until_ready()
-                mirror.close()
+                mirror.close(patient=mirror.opened)
         except (ValueError, OSError) as error:
             failed += 1
             print(f"{folder.name}: {error}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -76,6 +77,17 @@ def new_folder(config: StudyConfig) -> Path:
     raise ValueError(
         f"The study '{config.name}' {fact}: {folder}. {cure}; `--name {free}` runs it again."
     )
+
+
+@contextmanager
+def nothing_left(folder: Path) -> Iterator[None]:
+    """Remove the folder of a study that ended before its first line."""
+    try:
+        yield
+    except BaseException:
+        if not has_begun(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def old_folder(config: StudyConfig) -> Path:

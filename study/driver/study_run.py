@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import ray
@@ -25,7 +24,14 @@ from study.cluster.slot_pool import SlotPool, open_slot_pool
 from study.config.plan import StudyPlan
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY
-from study.driver.folder import CONFIG, config_yaml, tracking_uri, write_readings, write_splits
+from study.driver.folder import (
+    CONFIG,
+    config_yaml,
+    nothing_left,
+    tracking_uri,
+    write_readings,
+    write_splits,
+)
 from study.driver.lease import Lease
 from study.driver.mlflow_mirror import MlflowMirror
 from study.driver.preflight import PreparedStudy, compute_features, prepare
@@ -67,19 +73,8 @@ def drive(
     """Run what is left of a prepared study, with one driver at a time."""
     interrupts, view = Interrupts(resuming(study.folder)), view or LiveView(study.plan)
     lease = Lease(study.folder, interrupts.ask, view.say)
-    with lease, interrupts.watched(), _nothing_left(study.folder):
+    with lease, interrupts.watched(), nothing_left(study.folder):
         return StudyRun(study.plan, study.folder, interrupts, view, new_code=new_code).run()
-
-
-@contextmanager
-def _nothing_left(folder: Path) -> Iterator[None]:
-    """Remove the folder of a study that ended before its first line."""
-    try:
-        yield
-    except BaseException:
-        if not has_begun(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 class StudyRun:
@@ -162,7 +157,8 @@ class StudyRun:
         with self.view.busy("Opening MLflow's store"):
             mirror.wait_until_ready()
         self._begin()
-        self.watch = RayWatch(own=own, again=resuming(self.folder))
+        again, rescue = self.interrupts.again, partial(self._rescue, mirror)
+        self.watch = RayWatch(own=own, again=again, rescue=rescue)
         try:
             with self.watch, closing(pool):
                 self._search(pool)
@@ -170,6 +166,14 @@ class StudyRun:
             self.met = self.watch.end
             if not self.met:
                 raise
+
+    def _rescue(self, mirror: MlflowMirror, end: StudyEnd) -> None:
+        """Close what can be closed while the main thread hangs in a call to a dead Ray."""
+        self.met = end
+        if self.view.live:
+            self.view.live.stop()
+        write_readings(self.folder, self.record.state)
+        self._close(mirror)
 
     def _search(self, pool: SlotPool) -> None:
         compute_features(self.plan, self.view, pool.resources)

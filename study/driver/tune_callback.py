@@ -37,6 +37,7 @@ from study.driver.checkpoints import (
     next_attempt,
     saving,
 )
+from study.ends.ray_watch import silence_ray
 from study.ends.stalls import Stalls
 from study.ends.study_end import StudyEnd, end_in
 from study.search.cell_search import TrialAssignment
@@ -186,7 +187,7 @@ class TuneCallback(Callback):
         _forget_pickle(trial)
         end = end_in(_error(trial), self.record.folder)
         if end and end.kind == "disk_full":
-            self.end = end
+            self._ends(end)
         saving = self.saving(self._state(trial.config["trial"]).id)
         trial.config["saving"] = saving
         Path(saving.folder, WAITING).unlink(missing_ok=True)  # of the slot that is gone
@@ -197,7 +198,7 @@ class TuneCallback(Callback):
         _forget_pickle(trial)
         error, state = _error(trial), self._state(trial.config["trial"])
         if end := end_in(error, self.record.folder):  # the trial continues once that is fixed
-            self.end = end
+            self._ends(end)
         elif state.has_stalled:
             seconds = state.stalls[-1].seconds
             about = f"It made no progress for {seconds:.0f} s, {TRIES} times in a row."
@@ -205,6 +206,10 @@ class TuneCallback(Callback):
         else:
             about = " ".join(error.split())[-300:]
             self._end(trial, "failed", trial.last_result or {}, error=about)
+
+    def _ends(self, end: StudyEnd) -> None:
+        self.end = end
+        silence_ray()  # Tune cannot write its own files either
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         for trial in trials:
@@ -223,10 +228,10 @@ class TuneCallback(Callback):
             if outcome not in LOST:
                 keep_outputs(folder, identity, self.plan.config)
         except LostArtifact as lost:
-            self.end = StudyEnd("lost_artifact", str(lost))
+            self._ends(StudyEnd("lost_artifact", str(lost)))
             return
         except OSError as full:
-            self.end = StudyEnd("disk_full", str(full))
+            self._ends(StudyEnd("disk_full", str(full)))
             return
         self.record.note(
             TrialEnded(
@@ -251,9 +256,10 @@ def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _says_something(line: logging.LogRecord) -> bool:
-    """Return whether a line of Tune's log is news: not that we have killed a slot."""
+    """Return whether a line of Tune's log is news: not that we killed a slot, nor what ends us."""
     error = line.exc_info[1] if line.exc_info else None
-    return not (isinstance(error, RayActorError) and "`ray.kill`" in str(error))
+    is_ours = isinstance(error, RayActorError) and "`ray.kill`" in str(error)
+    return not is_ours and end_in(str(error), Path()) is None
 
 
 def _forget_pickle(trial: Trial) -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
@@ -24,7 +25,8 @@ ANSWER = 5.0  # seconds in which a server that lives takes a connection
 # Seconds without an answer after which the server of a cluster counts as dead: it may start again,
 # and Ray itself gives up after 60. Our own never starts again.
 AWAY = 30.0
-LAST_WAIT = 30.0  # seconds in which the main thread must end after Ray's death
+# Seconds in which the main thread must come out of its call after Ray's death, and then end.
+LEAVE, LAST_WAIT = 4.0, 30.0
 WAKE = signal.SIGUSR2
 
 
@@ -32,12 +34,12 @@ class RayWatch:
     """Watch Ray inside `with`: raise Interrupted in the main thread once it is dead.
 
     A call to a dead Ray waits for a minute, and then ends the process without a word of ours. So if
-    close() does not come soon after that, print the end and leave. own: whether this process
+    the main thread hangs in one, call `rescue`, print the end and leave. own: whether this process
     started it. again: the command that resumes the study.
     """
 
-    def __init__(self, *, own: bool, again: str) -> None:
-        self.own, self.again = own, again
+    def __init__(self, *, own: bool, again: str, rescue: Callable[[StudyEnd], object]) -> None:
+        self.own, self.again, self.rescue = own, again, rescue
         self.end: StudyEnd | None = None
         self.server = ray.get_runtime_context().gcs_address
         self.raylet = _raylet()
@@ -99,12 +101,21 @@ class RayWatch:
 
     def _interrupt(self, end: StudyEnd) -> None:
         self.end = end
-        logging.getLogger("ray").setLevel(logging.CRITICAL)  # one sentence of ours says it all
+        silence_ray()
         signal.pthread_kill(threading.main_thread().ident or 0, WAKE)
-        if not self.closed.wait(LAST_WAIT):
+        has_left = self.over.wait(LEAVE)
+        if not has_left:
+            with suppress(Exception):
+                self.rescue(end)
+        if not (has_left and self.closed.wait(LAST_WAIT)):
             said = f"\nfairtrial: {end.sentence(self.again)}\n"
             os.write(sys.stderr.fileno(), said.encode())
             os._exit(end.code)
+
+
+def silence_ray() -> None:
+    """Let Ray print nothing more: one sentence of ours says it all."""
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
 
 
 def _raylet() -> psutil.Process | None:

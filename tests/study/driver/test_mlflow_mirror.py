@@ -323,7 +323,8 @@ def test_a_store_that_stays_away_loses_nothing(
         away.setattr(Tracker, "start_trial", unreachable)
         written.finish()
         with pytest.raises(
-            TrackingError, match=r"nothing is lost: `fairtrial run mirrored --resume`"
+            TrackingError,
+            match=r"nothing is lost: `fairtrial run mirrored --resume --set studies=\S+`",
         ) as error:
             mirror.close()
     assert "nobody is there" in str(error.value)

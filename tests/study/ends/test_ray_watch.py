@@ -23,6 +23,10 @@ from tests.support.waiting import PATIENCE, await_that
 AGAIN = "fairtrial run x --resume"
 
 
+def alone(end: StudyEnd) -> None:
+    raise AssertionError("the main thread ends by itself")
+
+
 def wait_after(death: Callable[[], object]) -> None:
     death()
     time.sleep(PATIENCE)
@@ -60,13 +64,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendRay]:
 
 
 def test_nothing_happens_while_ray_lives(pretend: PretendRay) -> None:
-    with RayWatch(own=True, again=AGAIN) as watch:
+    with RayWatch(own=True, again=AGAIN, rescue=alone) as watch:
         time.sleep(0.2)
     assert watch.end is watch.look() is None
 
 
 def test_the_main_thread_is_interrupted_when_the_raylet_dies(pretend: PretendRay) -> None:
-    watch = RayWatch(own=True, again=AGAIN)
+    watch = RayWatch(own=True, again=AGAIN, rescue=alone)
     with pytest.raises(Interrupted) as told, watch:
         wait_after(pretend.raylet.kill)
     assert told.value.end == watch.end == StudyEnd("ray_died", "its raylet has ended")
@@ -76,7 +80,7 @@ def test_the_main_thread_is_interrupted_when_the_raylet_dies(pretend: PretendRay
 def test_the_main_thread_is_interrupted_when_the_server_of_our_own_ray_dies(
     pretend: PretendRay,
 ) -> None:
-    watch = RayWatch(own=True, again=AGAIN)
+    watch = RayWatch(own=True, again=AGAIN, rescue=alone)
     with pytest.raises(Interrupted) as told, watch:
         wait_after(pretend.server.close)
     about = f"its server at {pretend.gcs_address} does not answer"
@@ -88,7 +92,7 @@ def test_the_server_of_a_cluster_may_be_away_for_a_while(
     pretend: PretendRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_watch, "AWAY", 0.5)
-    watch = RayWatch(own=False, again=AGAIN)
+    watch = RayWatch(own=False, again=AGAIN, rescue=alone)
     began = time.monotonic()
     with pytest.raises(Interrupted), watch:
         wait_after(pretend.server.close)
@@ -98,7 +102,7 @@ def test_the_server_of_a_cluster_may_be_away_for_a_while(
 
 def test_after_the_watch_a_death_interrupts_nobody(pretend: PretendRay) -> None:
     before = signal.getsignal(ray_watch.WAKE)
-    with RayWatch(own=True, again=AGAIN) as watch:
+    with RayWatch(own=True, again=AGAIN, rescue=alone) as watch:
         pass
     pretend.raylet.kill()
     time.sleep(0.2)
@@ -114,19 +118,19 @@ from unittest import mock
 from study.ends import ray_watch
 from tests.study.ends.test_ray_watch import PretendRay
 import psutil
-ray_watch.LOOK, ray_watch.LAST_WAIT = 0.02, 0.3
+ray_watch.LOOK, ray_watch.LEAVE = 0.02, 0.3
 with PretendRay() as pretend:
     ray_watch.ray = mock.Mock(get_runtime_context=lambda: pretend)
     ray_watch._raylet = lambda: psutil.Process(pretend.raylet.pid)
     signal.pthread_sigmask(signal.SIG_BLOCK, [ray_watch.WAKE])
-    with ray_watch.RayWatch(own=True, again="{AGAIN}"):
+    with ray_watch.RayWatch(own=True, again="{AGAIN}", rescue=lambda end: print(end.kind, flush=True)):
         pretend.raylet.kill()
         time.sleep({PATIENCE})
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 4
+    assert (done.returncode, done.stdout) == (4, "ray_died\n")
     assert done.stderr == (
         f"\nfairtrial: Ray died (its raylet has ended). Nothing is lost: `{AGAIN}` resumes it.\n"
     )
@@ -137,6 +141,6 @@ def test_the_raylet_of_this_node_is_found(local_ray: object) -> None:
     found = ray_watch._raylet()
     assert found is not None
     assert found.name() == "raylet"
-    with RayWatch(own=False, again=AGAIN) as watch:
+    with RayWatch(own=False, again=AGAIN, rescue=alone) as watch:
         await_that(lambda: watch.look() is None)
     assert watch.end is None

@@ -116,6 +116,7 @@ class TuneCallback(Callback):
         **info: Any,
     ) -> None:
         key, spec = _of(trial)
+        result.pop("config", None)  # a copy of the spec, which Tune would hold for every trial
         # Tune reads it after this call, and asks the slot for what the trial leaves.
         result[SHOULD_CHECKPOINT] = bool(result.get("done")) and self._leaves_files(key)
         self.reported[key] = result["epoch"]
@@ -248,6 +249,7 @@ class TuneCallback(Callback):
         )
         if not self.record.failure:
             drop_checkpoints(folder, identity)
+            trial.config = {"trial": key}  # Tune holds every trial to the end
 
 
 def _finite(metrics: Mapping[str, float]) -> dict[str, float]:

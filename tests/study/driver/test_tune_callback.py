@@ -498,6 +498,16 @@ def test_a_stall_is_told_in_one_sentence(driver: Driver) -> None:
     assert "set stall_minutes" in said[-1]
 
 
+def test_tune_holds_no_spec_of_a_trial_that_has_ended(driver: Driver) -> None:
+    """Else the driver grows by 0.1 MB with every trial."""
+    trial = driver.start("search", 0)
+    for epoch in (1, 2):
+        driver.result(trial, epoch, config={"spec": trial.config["spec"]})
+    driver.complete(trial)
+    assert "config" not in trial.last_result
+    assert list(trial.config) == ["trial"]
+
+
 def test_tune_reads_no_pickle_back(driver: Driver) -> None:
     """A planted one would run code; one that a full disk cut off raises EOFError."""
     trial = driver.start("search", 0)

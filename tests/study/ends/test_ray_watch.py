@@ -123,7 +123,8 @@ with PretendRay() as pretend:
     ray_watch.ray = mock.Mock(get_runtime_context=lambda: pretend)
     ray_watch._raylet = lambda: psutil.Process(pretend.raylet.pid)
     signal.pthread_sigmask(signal.SIG_BLOCK, [ray_watch.WAKE])
-    with ray_watch.RayWatch(own=True, again="{AGAIN}", rescue=lambda end: print(end.kind, flush=True)):
+    rescue = lambda end: print(end.kind, flush=True)
+    with ray_watch.RayWatch(own=True, again="{AGAIN}", rescue=rescue):
         pretend.raylet.kill()
         time.sleep({PATIENCE})
 """

@@ -20,8 +20,8 @@ EXIT_CODES = {
     "BUG": "You answered no to a question; or a study met an error that it does not know: its "
     "sentence says where the traceback is, and `--resume` continues.",
     "BAD_INPUT": "Bad input: one sentence says what is wrong and how to mend it. Nothing started.",
-    "FAILED_TRIALS": "The study finished, but trials failed or stalled; the ranking is there, and the last "
-    "line says where their errors are.",
+    "FAILED_TRIALS": "The study finished, but trials failed or stalled; the ranking is there, and "
+    "the last line says where their errors are.",
     "NO_PLACE": "The machine or cluster cannot run it: storage, MLflow server, cluster, a dead Ray "
     "or a full disk. Mend it, then `--resume`.",
     "TIME_IS_UP": "`max_hours` have passed; `--resume` continues.",

@@ -39,7 +39,7 @@ from study.driver.publisher import Publisher
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
 from study.driver.tune_callback import Ends, TuneCallback
 from study.ends.interrupts import Interrupts
-from study.ends.ray_watch import RayWatch
+from study.ends.ray_watch import RayWatch, silence_ray
 from study.ends.stalls import RETRIES
 from study.ends.study_end import StudyEnd, StudyResult, end_of
 from study.search.early_stopping import EarlyStopping
@@ -219,7 +219,6 @@ class StudyRun:
 
     @property
     def obstacle(self) -> StudyEnd | None:
-        """Return what ends the study though nobody asked for it."""
         failure = self.record.failure
         full = StudyEnd("disk_full", str(failure)) if failure else None
         return full or self.callback.end or self.met
@@ -249,6 +248,8 @@ class StudyRun:
             self.publisher.ask_page()
         if self.interrupts.stopping and not self.record.state.stopping:
             self.record.note(StudyStopping())
+        if self.obstacle:
+            silence_ray()  # it cannot write its own files either
         return (self.interrupts.end or self.obstacle) is not None
 
     def _result(self, written: Page | None, untracked: str) -> StudyResult:

@@ -37,7 +37,6 @@ from study.driver.checkpoints import (
     next_attempt,
     saving,
 )
-from study.ends.ray_watch import silence_ray
 from study.ends.stalls import Stalls
 from study.ends.study_end import StudyEnd, end_in
 from study.search.cell_search import TrialAssignment
@@ -188,7 +187,7 @@ class TuneCallback(Callback):
         _forget_pickle(trial)
         end = end_in(_error(trial), self.record.folder)
         if end and end.kind == "disk_full":
-            self._ends(end)
+            self.end = end
         saving = self.saving(self._state(trial.config["trial"]).id)
         trial.config["saving"] = saving
         Path(saving.folder, WAITING).unlink(missing_ok=True)  # of the slot that is gone
@@ -199,7 +198,7 @@ class TuneCallback(Callback):
         _forget_pickle(trial)
         error, state = _error(trial), self._state(trial.config["trial"])
         if end := end_in(error, self.record.folder):  # the trial continues once that is fixed
-            self._ends(end)
+            self.end = end
         elif state.has_stalled:
             seconds = state.stalls[-1].seconds
             about = f"It made no progress for {seconds:.0f} s, {TRIES} times in a row."
@@ -207,10 +206,6 @@ class TuneCallback(Callback):
         else:
             about = " ".join(error.split())[-300:]
             self._end(trial, "failed", trial.last_result or {}, error=about)
-
-    def _ends(self, end: StudyEnd) -> None:
-        self.end = end
-        silence_ray()  # Tune cannot write its own files either
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         for trial in trials:
@@ -229,10 +224,10 @@ class TuneCallback(Callback):
             if outcome not in LOST:
                 keep_outputs(folder, identity, self.plan.config)
         except LostArtifact as lost:
-            self._ends(StudyEnd("lost_artifact", str(lost)))
+            self.end = StudyEnd("lost_artifact", str(lost))
             return
         except OSError as full:
-            self._ends(StudyEnd("disk_full", str(full)))
+            self.end = StudyEnd("disk_full", str(full))
             return
         self.record.note(
             TrialEnded(

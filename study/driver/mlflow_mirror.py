@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from pathlib import Path
 
 import msgspec
 
@@ -64,10 +63,7 @@ class MlflowMirror(Follower):
         self.thread.start()
 
     def wait_until_ready(self) -> None:
-        """Return when the experiment exists, or when a resumed study goes on without it for now.
-
-        Raise TrackingError if a study that begins cannot make it.
-        """
+        """Return when the experiment exists. Raise TrackingError if a new study cannot make it."""
         self.ready.wait()
         if self.refusal:
             raise self.refusal
@@ -284,17 +280,9 @@ class MlflowMirror(Follower):
         tags = {**shown.ended_tags(trial), ENDED: events.encode(about).decode()}
         points = [*points, *shown.chosen_points(trial.rows)]
         status: Status = "FINISHED" if trial.succeeded else "FAILED"
-        files = self._files(trial) if trial.succeeded else []
+        files = kept_outputs(self.folder, trial.id, self.plan.config) if trial.succeeded else []
         self.tracker.end(ended.trial, status, points=points, tags=tags, files=files, at=ended.at)
         drop_checkpoints(self.folder, trial.id)
-
-    def _files(self, trial: TrialState) -> list[Path]:
-        try:
-            return kept_outputs(self.folder, trial.id, self.plan.config)
-        except LostArtifact:
-            if trial.id.phase == "search":  # only an audit would want them
-                return []
-            raise
 
     def _end_cell(self, cell: Cell) -> None:
         """Give the parent run the means of its final trials, as of the last of them.

@@ -7,8 +7,6 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.contract import EpochRow, TrialSpec
 from trainables.outputs.artifacts import merge
-from trainables.outputs.checkpoints import newest_whole, sealed_epoch
+from trainables.outputs.checkpoints import newest_whole, said_to_wait, sealed_epoch
 from trainables.outputs.saver import SaveProgress
 from trainables.workers.mailbox import (
     Answers,
@@ -172,7 +170,7 @@ class Group:
         if not self.mailbox:
             self._start()
         if not self.begun:
-            with self._says_that_it_waits():
+            with said_to_wait(self.waiting):
                 self.generation, self.places = self._wait(self.mailbox.gathered.remote())
             self._ask("begin", self.spec)
             start = newest_whole(self.saved, epoch=self.epoch)
@@ -184,17 +182,6 @@ class Group:
                 self._ask("step")
             self.begun = True
         return self._ask(name, *payload)
-
-    @contextmanager
-    def _says_that_it_waits(self) -> Iterator[None]:
-        """Let the driver know, which would else take a wait for nodes for a trial that hangs."""
-        if not self.waiting:
-            yield
-            return
-        self.waiting.parent.mkdir(parents=True, exist_ok=True)
-        self.waiting.touch()
-        yield
-        self.waiting.unlink(missing_ok=True)
 
     def _past_steps(self, reached: int) -> int:
         """Return how many steps lead from an epoch to where the trial is.

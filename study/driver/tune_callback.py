@@ -208,8 +208,12 @@ class TuneCallback(Callback):
             self._end(trial, "failed", trial.last_result or {}, error=about)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Remove the folders of ended trials, which Tune has just made again."""
         for trial in trials:
             _forget_pickle(trial)
+            state = self._state(trial.config["trial"])
+            if state.succeeded:
+                drop_checkpoints(self.record.folder, state.id)
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self.stalls.look(trials)

@@ -498,6 +498,18 @@ def test_a_stall_is_told_in_one_sentence(driver: Driver) -> None:
     assert "set stall_minutes" in said[-1]
 
 
+def test_no_folder_of_an_ended_trial_is_left_where_tune_makes_it_again(driver: Driver) -> None:
+    ended, cut_off = driver.start("search", 0), driver.start("search", 1)
+    for epoch in (1, 2):
+        driver.result(ended, epoch)
+    driver.complete(ended)
+    homes = [home(driver, trial) for trial in (ended, cut_off)]
+    for each in homes:
+        each.mkdir(parents=True, exist_ok=True)
+    driver.callback.on_experiment_end([ended, cut_off])
+    assert [each.exists() for each in homes] == [False, True]
+
+
 def test_tune_holds_no_spec_of_a_trial_that_has_ended(driver: Driver) -> None:
     """Else the driver grows by 0.1 MB with every trial."""
     trial = driver.start("search", 0)

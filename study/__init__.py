@@ -16,9 +16,11 @@ for _name, _value in {
     # a study is as nice as its user starts it; Ray's 15 gives way to any other program
     "RAY_worker_niceness": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
+    # errors of slots that nobody asks for any more
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    # study/driver/interrupts.py has one that also knows SIGTERM
+    # study/ends/interrupts.py has one that also knows SIGTERM
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     # Tune's own notes of an experiment are never read: ours are in the ledger
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000",

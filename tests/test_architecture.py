@@ -40,6 +40,8 @@ DOORS = {
         "study/strategies/",
         "study/driver/study_run.py",
         "study/driver/tune_callback.py",
+        "study/ends/ray_watch.py",
+        "study/ends/stalls.py",
         "study/cli/doctor.py",
     ],
     "matplotlib": ["analysis/figures/"],

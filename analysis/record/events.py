@@ -12,8 +12,9 @@ from search_spaces import Value
 VERSION = 2  # of the ledger; version 1 was written by Fair Trial 0.5 and earlier
 
 Outcome = Literal[
-    "finished", "stopped early", "out of patience", "diverged", "out of memory", "failed"
+    "finished", "stopped early", "out of patience", "diverged", "out of memory", "stalled", "failed"
 ]
+LOST: tuple[Outcome, ...] = ("stalled", "failed")  # outcomes of trials that leave nothing
 
 
 def _now() -> int:
@@ -118,6 +119,13 @@ class TrialEnded(Event, frozen=True, tag="trial_ended"):
     error: str = ""
 
 
+class TrialStalled(Event, frozen=True, tag="trial_stalled"):
+    """Record that a trial made no progress for so many seconds, so that its slot is ended."""
+
+    trial: str
+    seconds: float
+
+
 class CheckpointAudited(Event, frozen=True, tag="checkpoint_audited"):
     """Record the test scores of a search trial's kept checkpoint."""
 
@@ -150,6 +158,7 @@ AnyEvent = (
     | EpochRepeated
     | TestRead
     | TrialEnded
+    | TrialStalled
     | CheckpointAudited
     | StudyStopping
     | StudyFinished

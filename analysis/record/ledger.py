@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis.record.checksums import chained, checked, sum_at
+from analysis.record.commands import command
 from analysis.record.events import AnyEvent, BrokenLine, decode, encode
 
 LEDGER = "ledger.jsonl"
@@ -99,11 +100,8 @@ class LedgerReader:
         return found
 
     def _cure(self) -> str:
-        home = self.path.parent
-        return (
-            f"; `fairtrial repair {home.name} --studies {home.parent}` cuts it off there, and the "
-            f"study can be resumed."
-        )
+        repair = command(f"repair {self.path.parent.name}", self.path.parent.parent)
+        return f"; `{repair}` cuts it off there, and the study can be resumed."
 
 
 def has_begun(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from analysis.record.trial_id import TrialId
 from trainables.contract import PEEKING, Cell, is_closed_set
 
 PACE_WINDOW = 600_000  # milliseconds over which the pace is taken
+TRIES = 3  # of a trial that stalls, until it makes progress by an epoch
 # An epoch that says so is the trial's last.
 NO_REST = ("diverged", "out_of_memory", "out_of_patience")
 
@@ -39,6 +40,7 @@ class TrialState:
     repeats: list[events.EpochRepeated] = field(default_factory=list)  # that came out otherwise
     ended: events.TrialEnded | None = None
     audit: events.CheckpointAudited | None = None
+    stalls: list[events.TrialStalled] = field(default_factory=list)  # since its last epoch
 
     @cached_property
     def id(self) -> TrialId:
@@ -62,7 +64,12 @@ class TrialState:
 
     @property
     def succeeded(self) -> bool:
-        return self.ended is not None and self.ended.outcome != "failed"
+        return self.ended is not None and self.ended.outcome not in events.LOST
+
+    @property
+    def has_stalled(self) -> bool:
+        """Return whether it has stalled so often that it ends."""
+        return len(self.stalls) >= TRIES
 
     def metrics(self) -> dict[str, float]:
         """Return the last value of every metric."""
@@ -95,6 +102,7 @@ class CellProgress:
     diverged_in_a_row: int = 0
     best: float | None = None  # selection score of its best trial so far
     phase: str = ""  # of the trial that was started last
+    slowest: float = 0.0  # seconds of its slowest epoch so far
 
     @property
     def open(self) -> int:
@@ -110,6 +118,7 @@ class Follower:
     def trial_started(self, trial: TrialState) -> None: ...
     def epoch_done(self, trial: TrialState) -> None: ...
     def trial_ended(self, trial: TrialState) -> None: ...
+    def trial_stalled(self, trial: TrialState) -> None: ...
     def checkpoint_audited(self, trial: TrialState) -> None: ...
     def study_finished(self, event: events.StudyFinished) -> None: ...
 
@@ -164,6 +173,10 @@ class StudyState:
                 self._reads += [_reading(trial, epoch, rule) for epoch, rule in event.reads]
             case events.TrialEnded():
                 follower.trial_ended(self._end(event))
+            case events.TrialStalled():
+                trial = self.trials[event.trial]
+                trial.stalls.append(event)
+                follower.trial_stalled(trial)
             case events.CheckpointAudited():
                 self.audited = True
                 trial = self.trials[event.trial]
@@ -182,6 +195,8 @@ class StudyState:
         self.finished = self.stopping = False
         self.drivers += 1
         self._recent.clear()
+        for trial in self.open_trials():  # what made it stall may have been mended
+            trial.stalls.clear()
 
     def _start(self, event: events.TrialStarted) -> TrialState:
         trial = TrialState(event, self.commit, versions_text(self.code))
@@ -197,10 +212,12 @@ class StudyState:
     def _epoch(self, event: events.EpochDone) -> TrialState:
         trial = self.trials[event.trial]
         trial.rows.append(event)
+        trial.stalls.clear()
         if trial.peeks:
             self._reads.append(_reading(trial, str(event.epoch), trial.started.rule))
         if event.epoch:  # else a baseline, which is scored and not trained
             cell = self.cells[trial.id.cell]
+            cell.slowest = max(cell.slowest, event.metrics.get("seconds", 0.0))
             if not is_closed_set(trial.id.cell.protocol):  # which chooses nothing
                 cell.best = max(event.score, cell.best or 0.0)
             self.epochs += 1
@@ -216,7 +233,7 @@ class StudyState:
         self.outcomes[event.outcome] += 1
         cell = self.cells[trial.id.cell]
         cell.ended += 1
-        cell.failed += event.outcome == "failed"
+        cell.failed += event.outcome in events.LOST
         cell.diverged_in_a_row = cell.diverged_in_a_row + 1 if event.outcome == "diverged" else 0
         return trial
 
@@ -229,6 +246,11 @@ class StudyState:
     def ended(self) -> int:
         """Return how many trials have ended."""
         return self.outcomes.total()
+
+    @property
+    def failed(self) -> int:
+        """Return how many trials have ended and left nothing."""
+        return sum(self.outcomes[outcome] for outcome in events.LOST)
 
     def open_trials(self) -> list[TrialState]:
         """Return the trials that have started and not ended, in that order."""

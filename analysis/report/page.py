@@ -11,6 +11,7 @@ import yaml
 from analysis.ranking.fairness import FairnessCheck, check_fairness
 from analysis.ranking.ranking import Ranking
 from analysis.ranking.summary import summarise
+from analysis.record.commands import resuming
 from analysis.record.frames import StudyRows
 from analysis.record.ledger import LedgerReader
 from analysis.record.state import StudyState
@@ -63,7 +64,7 @@ def keep_page(uri: str, study: str, written: Page, folder: Path) -> str:
         if has_moved(uri, study):
             return (
                 f"MLflow at {redact(uri)} does not have the page, because the studies folder has "
-                f"moved; `fairtrial run {study} --resume` writes the study there again."
+                f"moved; `{resuming(folder)}` writes the study there again."
             )
         answer = [summarise(ranking)[0] for ranking in written.rankings] or summarise(None)
         keep_files(uri, study, written.files, below=folder, answer=answer)

@@ -22,14 +22,19 @@ COLUMNS = [
     Column("out_of_patience", form="count"),
     Column("diverged", form="count"),
     Column("out_of_memory", form="count"),
+    Column("stalled", form="count"),
     Column("failed", form="count"),
     Column("unfinished", form="count"),
 ]
 NOTE = (
     "Hours: what epochs took in their slots, without starting trials, reading test classes and "
     "pauses of the study. Out of patience: the selection score had not grown for `patience` epochs."
+    " Stalled: no progress in three tries."
 )
-ENDS = ("stopped early", "out of patience", "diverged", "out of memory", "failed", "unfinished")
+ENDS = (
+    *("stopped early", "out of patience", "diverged", "out of memory"),
+    *("stalled", "failed", "unfinished"),
+)
 
 
 def compute(rows: StudyRows) -> Table:

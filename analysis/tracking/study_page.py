@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from analysis.record.commands import resuming
 from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
 from analysis.tracking.read import trial_runs
 from analysis.tracking.store import TrackingError, is_missing, one_line, open_store, redact
@@ -29,13 +30,11 @@ def keep_files(
     """
     try:
         if is_missing(uri):
-            raise LookupError(f"it is gone; `fairtrial run {study} --resume` restores it")
+            raise LookupError(f"it is gone; `{resuming(below)}` restores it")
         client = open_store(uri)
         experiment = client.get_experiment_by_name(study)
         if experiment is None:
-            raise LookupError(
-                f"it has no study '{study}'; `fairtrial run {study} --resume` makes it"
-            )
+            raise LookupError(f"it has no study '{study}'; `{resuming(below)}` makes it")
         run = study_run(client, experiment.experiment_id, study)
         if run.info.status != "FINISHED":  # before the files: a killed process leaves none alive
             client.set_terminated(run.info.run_id, "FINISHED")

@@ -17,14 +17,18 @@ from study.presets import PRESETS
 
 # What an exit code means to a script; every constant of study/errors.py is here.
 EXIT_CODES = {
+    "BUG": "You answered no to a question; or a study met an error that it does not know: its "
+    "sentence says where the traceback is, and `--resume` continues.",
     "BAD_INPUT": "Bad input: one sentence says what is wrong and how to mend it. Nothing started.",
-    "FAILED_TRIALS": "The study finished, but trials failed; the ranking is there, and the last "
-    "line says where their errors are.",
-    "NO_PLACE": "The machine or cluster cannot run it: storage, MLflow server, cluster or a full "
-    "disk. Mend it, then `--resume`.",
-    "INTERRUPTED": "Interrupted by Ctrl-C; `--resume` continues. SIGTERM gives 143.",
+    "FAILED_TRIALS": "The study finished, but trials failed or stalled; the ranking is there, and "
+    "the last line says where their errors are.",
+    "NO_PLACE": "The machine or cluster cannot run it: storage, MLflow server, cluster, a dead Ray "
+    "or a full disk. Mend it, then `--resume`.",
+    "TIME_IS_UP": "`max_hours` have passed; `--resume` continues.",
+    "INTERRUPTED": "Interrupted by Ctrl-C; `--resume` continues. SIGTERM gives 143, a closed "
+    "terminal 129.",
 }
-OTHERS = {0: "Good.", 1: "You answered no to a question."}
+OTHERS = {0: "Good."}
 
 
 def exit_codes() -> dict[int, str]:

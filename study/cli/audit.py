@@ -53,7 +53,8 @@ def _check_place(config: StudyConfig) -> None:
     from analysis.tracking import has_moved
 
     if has_moved(tracking_uri(config), config.name):
+        again = typed(f"run {config.name} --resume", config.studies)
         raise ValueError(
             f"The studies folder has moved, and MLflow's store still names the old place; "
-            f"`fairtrial run {config.name} --resume` writes the study there again."
+            f"`{again}` writes the study there again."
         )

@@ -11,8 +11,9 @@ import typer
 from study.cli.terminal import Studies, agree, one_sentence, typed
 from study.config.study_config import StudyConfig
 from study.driver.folder import config_of, find_study, mlflow_files, studies_in, tracking_uri
-from study.driver.lease import REQUEST, Lease, Request, ask, holder
+from study.driver.lease import REQUEST, Lease, ask, holder
 from study.driver.status import status_of
+from study.ends.interrupts import Request
 from study.errors import NO_PLACE
 
 Study = Annotated[str, typer.Argument(help="the study's name")]
@@ -111,7 +112,7 @@ def reap(studies: Studies = "studies") -> None:
     KILLED.
     """
     from analysis.record.record import Record
-    from analysis.tracking import forget_moved, has_moved, left_running
+    from analysis.tracking import has_moved, left_running
     from study.config.plan import expand
     from study.driver.mlflow_mirror import MlflowMirror
 
@@ -127,10 +128,9 @@ def reap(studies: Studies = "studies") -> None:
             if not (about.behind or has_moved(uri, name) or left_running(uri, name)):
                 continue
             with Lease(folder), closing(Record(folder)) as record:
-                forget_moved(uri, name)
                 mirror = MlflowMirror(expand(config), record)
                 mirror.wait_until_ready()
-                mirror.close()
+                mirror.close(patient=mirror.opened)
         except (ValueError, OSError) as error:
             failed += 1
             print(f"{folder.name}: {error}")

@@ -22,9 +22,10 @@ from study.config.notices import notices
 from study.config.sources import Resolved, resolve
 from study.config.study_config import StudyConfig
 from study.driver.folder import whole_config
-from study.driver.interrupts import raised
 from study.driver.preflight import PreparedStudy, prepare
-from study.errors import FAILED_TRIALS, NO_PLACE
+from study.ends.interrupts import raised
+from study.ends.study_end import StudyEnd, end_of
+from study.errors import FAILED_TRIALS, NO_PLACE, PreflightError
 from study.presets import PRESETS
 from study.view.heartbeat import shown_busy
 
@@ -39,7 +40,6 @@ NewCode = Annotated[
         help="with --resume: even if the code is not the one that the study began with",
     ),
 ]
-SIGINT = 2
 
 
 def run(
@@ -71,7 +71,7 @@ def run(
                     )
             _run(console, study, source, new_code=new_code)
         except KeyboardInterrupt as interrupt:  # before the first trial, or after the last
-            _interrupted(console, config, getattr(interrupt, "signal", SIGINT))
+            _end(console, config, getattr(interrupt, "end", StudyEnd("interrupted")))
 
 
 def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool) -> None:
@@ -82,15 +82,14 @@ def _run(console: Console, study: PreparedStudy, source: str, *, new_code: bool)
 
     config = study.plan.config
     with one_sentence():
-        result = drive(study, new_code=new_code)
-    if result.obstacle:
-        end(
-            f"The study cannot continue here ({result.obstacle.text}). Nothing is lost: fix that, "
-            f"then `{_again(config)}`.",
-            NO_PLACE,
-        )
-    if result.interrupted:
-        _interrupted(console, config, result.signal or SIGINT)
+        try:
+            result = drive(study, new_code=new_code)
+        except (PreflightError, ValueError, ConnectionError):  # one sentence of their own
+            raise
+        except Exception as error:
+            _end(console, config, end_of(error, study.folder))
+    if result.end:
+        _end(console, config, result.end)
     assert result.fairness, "a study that is over has a page"
     print_rankings(console, result.rankings, study=result.folder, fairness=result.fairness)
     for what, where in [
@@ -131,19 +130,14 @@ def _resolve(
     return resolve(str(kept), sets=at)
 
 
-def _interrupted(console: Console, config: StudyConfig | None, signal: int) -> NoReturn:
+def _end(console: Console, config: StudyConfig | None, how: StudyEnd) -> NoReturn:
+    """Say how the study ended before it was over, and how to go on."""
     begun = config and has_begun(Path(config.studies) / config.name)
-    how = (
-        f"Nothing is lost: `{_again(config)}` resumes it."
-        if config and begun
-        else "No trial had begun, and nothing is left behind."
-    )
-    console.print(f"Interrupted. {how}", soft_wrap=True, highlight=False, markup=False)
-    raise typer.Exit(128 + signal)
-
-
-def _again(config: StudyConfig) -> str:
-    return typed(f"run {config.name} --resume", config.studies)
+    again = typed(f"run {config.name} --resume", config.studies) if config and begun else None
+    if not how.is_asked_for:
+        end(how.sentence(again), how.code)
+    console.print(how.sentence(again), soft_wrap=True, highlight=False, markup=False)
+    raise typer.Exit(how.code)
 
 
 def _next(source: str) -> list[tuple[str, str]]:

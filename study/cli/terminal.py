@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from study.errors import BAD_INPUT, NO_PLACE, PreflightError, command
+from analysis.record.commands import command
+from study.errors import BAD_INPUT, NO_PLACE, PreflightError
 
 if TYPE_CHECKING:
     from analysis.record.frames import StudyRows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -12,6 +13,10 @@ import psutil
 import ray
 
 STARTS = 4  # attempts to start a local Ray: on a busy machine its agents miss Ray's limit of 30 s
+AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+# Ends the agents of a Ray whose driver was killed: they would live on for a minute. It reads from a
+# pipe whose other end only the driver holds.
+GUARD = 'read _; kill -9 "$@"'
 Started = TypeVar("Started")
 
 
@@ -50,6 +55,40 @@ def start_ray(start: Callable[[], Started], say: Callable[[str], None]) -> Start
     return start()
 
 
+class Agents:
+    """Let the agents of our own Ray end with it, also when it or this process is killed."""
+
+    def __init__(self) -> None:
+        self.found: list[psutil.Process] = []
+        self.guard: subprocess.Popen[bytes] | None = None
+
+    def watch(self) -> None:
+        """Find them, and start the process that ends them if this one is killed."""
+        family = psutil.Process().children(recursive=True)
+        self.found = [each for each in family if _name(each) in AGENTS]
+        self.guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "guard", *(str(each.pid) for each in self.found)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is not meant for it
+        )
+
+    def end(self) -> None:
+        """End those that are left."""
+        if self.guard:
+            self.guard.kill()
+            self.guard.communicate()
+            self.guard = None
+        for agent in self.found:
+            with suppress(psutil.NoSuchProcess):
+                agent.kill()
+        self.found = []
+
+
+agents = Agents()
+
+
 def stop_ray() -> None:
     """Stop the Ray of this process.
 
@@ -59,8 +98,15 @@ def stop_ray() -> None:
     gc.disable()
     try:
         ray.shutdown()
+        agents.end()
     finally:
         gc.enable()
+
+
+def _name(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):
+        return str(process.name())
+    return ""
 
 
 def _ray_family(process: psutil.Process) -> list[psutil.Process]:

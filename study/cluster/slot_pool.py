@@ -20,7 +20,7 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from study.cluster.local_ray import prepare_environment, start_ray
+from study.cluster.local_ray import agents, prepare_environment, start_ray
 from study.cluster.ray_token import check_cluster, close_token
 from study.config.study_config import StudyConfig
 from study.errors import PreflightError
@@ -213,6 +213,7 @@ def _connect(config: StudyConfig, say: Callable[[str], None]) -> None:
         if here:
             prepare_environment()
             start_ray(connect, say)
+            agents.watch()
         else:
             check_cluster(address)
             connect()

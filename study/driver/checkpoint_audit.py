@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from analysis.record.commands import resuming
 from analysis.record.events import CheckpointAudited, TestRead
 from analysis.record.kept_files import kept_file
 from analysis.record.record import Record
@@ -42,8 +43,7 @@ def audit_checkpoints(
             wanted = _wanted(record.state)
             if not record.state.finished:
                 raise ValueError(
-                    f"Only a finished study is audited: `fairtrial run {name} --resume` resumes "
-                    f"'{name}'."
+                    f"Only a finished study is audited: `{resuming(folder)}` resumes '{name}'."
                 )
             if not wanted:
                 raise ValueError(f"'{name}' has no search trials left to audit.")

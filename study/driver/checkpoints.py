@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from analysis.record.kept_files import keep, kept
+from analysis.record.kept_files import LostArtifact, keep, kept
 from analysis.record.trial_id import TrialId
 from study.config.study_config import StudyConfig
 from trainables.contract import ARTIFACTS
@@ -75,6 +75,14 @@ def keep_outputs(folder: Path, trial: TrialId, config: StudyConfig) -> None:
 
 
 def kept_outputs(folder: Path, trial: TrialId, config: StudyConfig) -> list[Path]:
-    """Return what an ended trial left. Raise LostArtifact if it is gone, or has changed since."""
+    """Return what an ended trial left.
+
+    Raise LostArtifact if a final trial's is gone, or has changed since.
+    """
     names = files_left(trial, config)
-    return kept(folder, trial, names) if names else []
+    try:
+        return kept(folder, trial, names) if names else []
+    except LostArtifact:
+        if trial.phase == "search":  # only an audit would want it
+            return []
+        raise

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 import yaml
 
+from analysis.record.commands import command
 from analysis.record.events import StudyStarted
 from analysis.record.ledger import LEDGER, LedgerReader, has_begun
 from analysis.record.state import AuditLine, StudyState
@@ -21,7 +23,7 @@ from study.config.sources import read_yaml
 from study.config.split_files import split_file_name, splits_text
 from study.config.study_config import StudyConfig, make
 from study.driver.lease import LEASE, REQUEST, holder
-from study.errors import PreflightError, command
+from study.errors import PreflightError
 from trainables.outputs.disk import replace_text
 
 CONFIG, SPLITS, READINGS = "config.yaml", "splits", "readings.csv"
@@ -75,6 +77,17 @@ def new_folder(config: StudyConfig) -> Path:
     raise ValueError(
         f"The study '{config.name}' {fact}: {folder}. {cure}; `--name {free}` runs it again."
     )
+
+
+@contextmanager
+def nothing_left(folder: Path) -> Iterator[None]:
+    """Remove the folder of a study that ended before its first line."""
+    try:
+        yield
+    except BaseException:
+        if not has_begun(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def old_folder(config: StudyConfig) -> Path:

@@ -15,17 +15,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Self, get_args
 
 import psutil
 
+from study.ends.interrupts import Request
 from trainables.outputs.disk import replace_text
 
 LEASE, REQUEST = "driver.json", "request"
 # Seconds between renewals, and without one until the holder counts as dead.
 BEAT, EXPIRY = 5.0, 60.0
 POLL = 0.5  # seconds between checks for a request
-Request = Literal["stop", "cancel"]
 
 
 @dataclass(frozen=True)

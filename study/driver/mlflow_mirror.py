@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from pathlib import Path
 
 import msgspec
 
 from analysis.record import events
+from analysis.record.commands import resuming
 from analysis.record.kept_files import LostArtifact
 from analysis.record.ledger import LedgerReader
 from analysis.record.record import Record
 from analysis.record.specs import read_shared
 from analysis.record.state import Follower, StudyState, TrialState
-from analysis.tracking import Tracker, TrackingError, redact, shown
+from analysis.tracking import Tracker, TrackingError, forget_moved, redact, shown
 from analysis.tracking.cursor import Cursor, read_cursor, save_cursor
 from analysis.tracking.experiment import DatasetInput
 from analysis.tracking.store import one_line
@@ -53,6 +53,7 @@ class MlflowMirror(Follower):
         self.state = StudyState(record.past[: self.cursor.events])
         self.actions: list[Action] = []  # what the last event asks for
         self.points: dict[str, list[Point]] = {}  # epochs of this chunk, by trial
+        self.opened = False
         self.complete = False  # whether MLflow has everything
         self.refusal: TrackingError | None = None  # of the start
         self.failure: Exception | None = None  # of the last attempt
@@ -62,7 +63,7 @@ class MlflowMirror(Follower):
         self.thread.start()
 
     def wait_until_ready(self) -> None:
-        """Return when the experiment exists. Raise TrackingError if it cannot be made."""
+        """Return when the experiment exists. Raise TrackingError if a new study cannot make it."""
         self.ready.wait()
         if self.refusal:
             raise self.refusal
@@ -82,30 +83,36 @@ class MlflowMirror(Follower):
         if not self.complete:
             cause = self.refusal or self.failure
             why = one_line(cause) if cause else "its thread ended"
-            name = self.plan.config.name
             raise TrackingError(
                 f"Not everything reached MLflow ({why}), but nothing is lost: "
-                f"`fairtrial run {name} --resume` writes the rest when MLflow is back."
+                f"`{resuming(self.folder)}` writes the rest when MLflow is back."
             ) from cause
 
     def _work(self) -> None:
-        config = self.plan.config
         try:
-            self.tracker = Tracker(
-                tracking_uri(config),
-                config.name,
-                artifacts=mlflow_files(config),
-                resumed=self.resumed,
-            )
+            self._open()
         except TrackingError as error:
-            self.refusal = error
-            return
+            is_for_good = isinstance(error.__cause__, ValueError)
+            if is_for_good or not self.resumed:
+                self.refusal = error
+                return
         finally:
             self.ready.set()
         try:
-            self.complete = self._follow_ledger()
+            # What is resumed needs no MLflow to train, so it may come later.
+            self.complete = self._insist(self._open) and self._follow_ledger()
         except Exception as error:
             self.failure = error
+
+    def _open(self) -> None:
+        """Open the store, unless it is open."""
+        if not self.opened:
+            config, uri = self.plan.config, tracking_uri(self.plan.config)
+            if self.resumed:
+                forget_moved(uri, config.name)
+            files = mlflow_files(config)
+            self.tracker = Tracker(uri, config.name, artifacts=files, resumed=self.resumed)
+            self.opened = True
 
     def _follow_ledger(self) -> bool:
         """Write until the study is over. Return False if MLflow did not come back."""
@@ -273,17 +280,9 @@ class MlflowMirror(Follower):
         tags = {**shown.ended_tags(trial), ENDED: events.encode(about).decode()}
         points = [*points, *shown.chosen_points(trial.rows)]
         status: Status = "FINISHED" if trial.succeeded else "FAILED"
-        files = self._files(trial) if trial.succeeded else []
+        files = kept_outputs(self.folder, trial.id, self.plan.config) if trial.succeeded else []
         self.tracker.end(ended.trial, status, points=points, tags=tags, files=files, at=ended.at)
         drop_checkpoints(self.folder, trial.id)
-
-    def _files(self, trial: TrialState) -> list[Path]:
-        try:
-            return kept_outputs(self.folder, trial.id, self.plan.config)
-        except LostArtifact:
-            if trial.id.phase == "search":  # only an audit would want them
-                return []
-            raise
 
     def _end_cell(self, cell: Cell) -> None:
         """Give the parent run the means of its final trials, as of the last of them.

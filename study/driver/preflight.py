@@ -26,8 +26,7 @@ from rich.progress import (
 from study.config.cells import image_transform, values_of_fields
 from study.config.plan import StudyPlan, expand
 from study.config.study_config import StudyConfig
-from study.driver.folder import make_private, new_folder, old_folder, tracking_uri
-from study.driver.lease import holder
+from study.driver.folder import make_private, new_folder, old_folder
 from study.errors import PreflightError
 from study.view.heartbeat import shown_busy
 from trainables.contract import OWN_FEATURES, PIXELS, ModelConfig
@@ -65,7 +64,7 @@ def prepare(
     PreflightError if this machine cannot run a study, and TrackingError if MLflow cannot be used.
     """
     folder = old_folder(config) if resume else new_folder(config)
-    check_place(config)
+    check_place(config, asks_server=not resume)  # what is resumed can train without MLflow
     console = console or Console(quiet=True)
     with shown_busy(console, "Checking the study and its data"):
         plan = expand(config)
@@ -73,14 +72,10 @@ def prepare(
             index(plan.dataset_ref(dataset))
     stage(plan, console)
     make_private(folder)
-    if resume and not holder(folder):  # what another driver writes is in its place
-        from analysis.tracking import forget_moved
-
-        forget_moved(tracking_uri(config), config.name)
     return PreparedStudy(plan, folder)
 
 
-def check_place(config: StudyConfig) -> None:
+def check_place(config: StudyConfig, *, asks_server: bool = True) -> None:
     """Raise PreflightError if the studies folder is read-only, or if a tracking server or a
     compiler that the study needs is away.
     """
@@ -91,8 +86,8 @@ def check_place(config: StudyConfig) -> None:
             f"The studies folder must be writable, but {existing} is not; choose another with "
             "--set studies=FOLDER."
         )
-    if config.tracking_uri and config.tracking_uri.startswith("http"):
-        ask_server(config.tracking_uri)
+    if asks_server and (config.tracking_uri or "").startswith("http"):
+        ask_server(str(config.tracking_uri))
     if config.compile and not find_cpp_compiler():
         raise PreflightError(
             "compile=true needs a C++ compiler, but there is none on the PATH; install g++, or "

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from analysis.record.events import VERSION, StudyResumed, StudyStarted, TrialEnded
+from analysis.record.events import LOST, VERSION, StudyResumed, StudyStarted, TrialEnded
 from analysis.record.record import Record, replay
 from analysis.record.state import Follower, StudyState, TrialState
 from analysis.record.trial_id import TrialId
@@ -25,7 +25,7 @@ GROWS = ("searches", "search_trials", "reproductions")  # keys that may be large
 # A study may move, and to a larger place, and show more or less of itself in MLflow.
 ELSEWHERE = (
     *("studies", "tracking_uri", "slots", "cpus_per_worker", "checkpoint_seconds"),
-    *("log_models", "system_metrics"),
+    *("log_models", "system_metrics", "stall_minutes", "max_hours"),
 )
 MOVED = ("data_root",)  # so may its images: they are known by their content
 PARTS = ("config", "code", "data", "splits", "weights")  # parts of a study's identity
@@ -173,7 +173,7 @@ def _is_saved(folder: Path, trial: TrialState) -> bool:
 
 def complete(searcher: StudySearcher, trial: TrialId, ended: TrialEnded) -> None:
     """Pass the searcher how a trial ended."""
-    score = None if ended.outcome == "failed" else ended.score
+    score = None if ended.outcome in LOST else ended.score
     searcher.complete(trial, score=score, chosen_epoch=ended.chosen_epoch)
 
 

@@ -72,7 +72,7 @@ class StudyWatch:
             updated=state.updated / 1000,
             total=state.total,
             ended=state.ended,
-            failed=state.outcomes["failed"],
+            failed=state.failed,
             outcomes=dict(state.outcomes),
             epochs=state.epochs,
             epochs_per_minute=state.epochs_per_minute(),

@@ -2,68 +2,51 @@
 
 from __future__ import annotations
 
-import shutil
-import traceback
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+import os
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import ray
 from ray import tune
 
-from analysis.ranking.fairness import FairnessCheck
-from analysis.ranking.ranking import Ranking
+from analysis.record.commands import resuming
 from analysis.record.events import StudyFinished, StudyResumed, StudyStopping
-from analysis.record.frames import read_record
 from analysis.record.ledger import has_begun
 from analysis.record.record import Record
 from analysis.record.trial_id import folder_of
-from analysis.report.model_process import ModelProcess
-from analysis.report.page import Page, keep_page, write_page
-from analysis.report.page_process import PageProcess
+from analysis.report.page import Page
 from analysis.tracking import TrackingError
 from analysis.tracking.system_metrics import monitored
 from study.cluster.local_ray import stop_ray
 from study.cluster.nodes import ask_nodes, check_nodes
 from study.cluster.slot_pool import SlotPool, open_slot_pool
-from study.config.complete_losses import CompleteLosses
 from study.config.plan import StudyPlan
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY
-from study.driver.folder import CONFIG, config_yaml, tracking_uri, write_readings, write_splits
-from study.driver.interrupts import Interrupts
+from study.driver.folder import (
+    CONFIG,
+    config_yaml,
+    nothing_left,
+    tracking_uri,
+    write_readings,
+    write_splits,
+)
 from study.driver.lease import Lease
 from study.driver.mlflow_mirror import MlflowMirror
 from study.driver.preflight import PreparedStudy, compute_features, prepare
+from study.driver.publisher import Publisher
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
-from study.driver.tune_callback import Ends, Obstacle, TuneCallback
+from study.driver.tune_callback import Ends, TuneCallback
+from study.ends.interrupts import Interrupts
+from study.ends.ray_watch import RayWatch, silence_ray
+from study.ends.stalls import RETRIES
+from study.ends.study_end import StudyEnd, StudyResult, end_of
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher
 from study.view.live_view import LiveView
 from trainables.outputs.disk import replace_text
 from trainables.workers.slot import Slot
-
-# Seconds until processes for the page and for networks start; the slots have loaded by then.
-PAGE_AFTER, MODELS_AFTER = 15.0, 30.0
-RETRIES = 2  # of a trial whose process died, until it makes progress by an epoch
-
-
-@dataclass(frozen=True)
-class StudyResult:
-    """Hold how a study ended. An interrupted one has no ranking and no page."""
-
-    folder: Path
-    tracking_uri: str
-    trials: int
-    failed: int
-    interrupted: bool
-    rankings: list[Ranking] = field(default_factory=list)
-    fairness: FairnessCheck | None = None
-    page: Path | None = None
-    signal: int = 0  # that interrupted it
-    obstacle: Obstacle | None = None  # that interrupted it
-    untracked: str = ""  # what MLflow lacks, and why
 
 
 def run_study(
@@ -78,28 +61,20 @@ def run_study(
     resume: continue a study that was interrupted, or let one grow. new_code: even if the code has
     changed since it began.
     """
-    return drive(prepare(config, resume=resume), new_code=new_code, view=view)
+    done = drive(prepare(config, resume=resume), new_code=new_code, view=view)
+    if done.error:
+        raise done.error
+    return done
 
 
 def drive(
     study: PreparedStudy, *, new_code: bool = False, view: LiveView | None = None
 ) -> StudyResult:
     """Run what is left of a prepared study, with one driver at a time."""
-    interrupts, view = Interrupts(), view or LiveView(study.plan)
+    interrupts, view = Interrupts(resuming(study.folder)), view or LiveView(study.plan)
     lease = Lease(study.folder, interrupts.ask, view.say)
-    with lease, interrupts.watched(), _nothing_left(study.folder):
+    with lease, interrupts.watched(), nothing_left(study.folder):
         return StudyRun(study.plan, study.folder, interrupts, view, new_code=new_code).run()
-
-
-@contextmanager
-def _nothing_left(folder: Path) -> Iterator[None]:
-    """Remove the folder of a study that ended before its first line."""
-    try:
-        yield
-    except BaseException:
-        if not has_begun(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 class StudyRun:
@@ -129,19 +104,29 @@ class StudyRun:
         view.follow(state)  # with what rebuilding has ended
         self.record.follower = view
         self.callback = TuneCallback(plan, self.record)
-        self.page, self.models, self.complete = PageProcess(), ModelProcess(), CompleteLosses(plan)
+        self.publisher = Publisher(plan, folder, view)
+        self.watch: RayWatch | None = None
+        self.met: StudyEnd | None = None  # what the driver itself met
+        self.error: Exception | None = None  # of an end that nobody knows
 
     def run(self) -> StudyResult:
         """Train what is left, bring MLflow up to date, and rank if nothing is left."""
-        with closing(self.page), closing(self.models):
+        with closing(self.publisher):
             untracked = self._run(MlflowMirror(self.plan, self.record, say=self.view.say))
-            return self._result(untracked)
+            written: Page | None = None
+            if self.is_over:
+                try:
+                    written, untracked = self.publisher.publish(untracked)
+                except Exception as error:
+                    self._meet(error)
+            return self._result(written, untracked)
 
     def _run(self, mirror: MlflowMirror) -> str:
         """Train what is left, shut everything down, and return what MLflow lacks."""
         ours, untracked = not ray.is_initialized(), ""
         try:
-            self._train(mirror)
+            with self.interrupts.limited(self.plan.config.max_hours):
+                self._train(mirror)
             if self.is_over and not self.record.state.finished:
                 self.record.note(StudyFinished())
         finally:
@@ -155,6 +140,8 @@ class StudyRun:
                 if ours and ray.is_initialized():
                     with self.view.busy("Stopping Ray"):
                         stop_ray()
+                if self.watch:
+                    self.watch.close()
         return untracked
 
     def _train(self, mirror: MlflowMirror) -> None:
@@ -162,6 +149,7 @@ class StudyRun:
             self._write_config()
             mirror.wait_until_ready()
             return
+        own = not ray.is_initialized() and os.environ.get("RAY_ADDRESS", "local") == "local"
         with self.view.busy("Starting Ray"), self.interrupts.starting_ray():
             pool = open_slot_pool(self.plan.config, self.view.say, load=self.searcher.load)
         if len([node for node in ray.nodes() if node["Alive"]]) > 1:
@@ -169,6 +157,25 @@ class StudyRun:
         with self.view.busy("Opening MLflow's store"):
             mirror.wait_until_ready()
         self._begin()
+        again, rescue = self.interrupts.again, partial(self._rescue, mirror)
+        self.watch = RayWatch(own=own, again=again, rescue=rescue)
+        try:
+            with self.watch, closing(pool):
+                self._search(pool)
+        except KeyboardInterrupt:  # Ray makes a plain one of ours
+            self.met = self.watch.end
+            if not self.met:
+                raise
+
+    def _rescue(self, mirror: MlflowMirror, end: StudyEnd) -> None:
+        """Close what can be closed while the main thread hangs in a call to a dead Ray."""
+        self.met = end
+        if self.view.live:
+            self.view.live.stop()
+        write_readings(self.folder, self.record.state)
+        self._close(mirror)
+
+    def _search(self, pool: SlotPool) -> None:
         compute_features(self.plan, self.view, pool.resources)
         interrupts, config = self.interrupts, self.plan.config  # Tune pickles its searcher
         self.searcher.serve(
@@ -179,15 +186,17 @@ class StudyRun:
         )
         slots, watch = min(pool.slots(), self.identity.total), config.system_metrics
         monitor = monitored(self.uri, config.name, self.view.say, wanted=watch)
-        with self.view.running(slots=slots), monitor, self.interrupts.obeyed(), closing(pool):
-            self.page.start_later(PAGE_AFTER)
-            if config.log_models != "none":
-                self.models.start_later(MODELS_AFTER)
+        with self.view.running(slots=slots), monitor, self.interrupts.obeyed():
+            self.publisher.start_later()
             try:
                 _tuner(self, pool).fit()
             except Exception as error:  # Tune also writes files of its own
-                if not self.callback.meets_obstacle("".join(traceback.format_exception(error))):
-                    raise
+                self._meet(error, self.watch.look() if self.watch else None)
+
+    def _meet(self, error: Exception, died: StudyEnd | None = None) -> None:
+        """Note what an error of the driver means for the study. died: Ray's death."""
+        self.met = self.obstacle or died or end_of(error, self.folder)
+        self.error = error if self.met.kind == "bug" else None
 
     def _begin(self) -> None:
         """Note the first line of this driver. From here on there is something to resume."""
@@ -209,9 +218,10 @@ class StudyRun:
         replace_text(self.folder / CONFIG, config_yaml(self.plan.config))
 
     @property
-    def obstacle(self) -> Obstacle | None:
+    def obstacle(self) -> StudyEnd | None:
         failure = self.record.failure
-        return Obstacle("disk_full", str(failure)) if failure else self.callback.obstacle
+        full = StudyEnd("disk_full", str(failure)) if failure else None
+        return full or self.callback.end or self.met
 
     @property
     def is_over(self) -> bool:
@@ -224,54 +234,44 @@ class StudyRun:
             with self.view.busy("Bringing MLflow up to date"):
                 mirror.close(patient=not self.obstacle)  # a full disk also stops the store
             if self.is_over:  # while Ray stops and the page is written
-                self.models.ask_models(self.uri, self.folder, self.plan.config.log_models)
+                self.publisher.ask_models()
         except TrackingError as error:
-            if not (self.interrupts.signal or self.obstacle):
+            if not (self.interrupts.end or self.obstacle):
                 return str(error)
         return ""
 
     def must_end(self, pool: SlotPool) -> bool:
         """Return whether the study ends now. Tune asks after every event."""
-        config = self.plan.config
         pool.slots()  # also tells a growing cluster that nothing is left to start
-        if config.log_models == "best" and self.complete.grew(self.record.state):
-            self.models.offer(self.uri, self.folder, self.complete.losses)
-        if self.is_over:  # while Tune, MLflow and Ray end, the page is written
-            self.page.ask(self.folder, config_yaml(config))
+        self.publisher.offer_models(self.record.state)
+        if self.is_over:
+            self.publisher.ask_page()
         if self.interrupts.stopping and not self.record.state.stopping:
             self.record.note(StudyStopping())
-        return self.interrupts.ending or self.obstacle is not None
+        if self.obstacle:
+            silence_ray()  # it cannot write its own files either
+        return (self.interrupts.end or self.obstacle) is not None
 
-    def _result(self, untracked: str) -> StudyResult:
-        state, uri = self.record.state, self.uri
-        written: Page | None = None
-        if self.is_over:
-            with self.view.busy("Ranking the losses and writing the page"):
-                written = self.page.answer() or write_page(
-                    read_record(self.folder),
-                    folder=self.folder,
-                    config_yaml=config_yaml(self.plan.config),
-                    maps=False,
-                )
-            with self.view.busy("Giving the page to MLflow"):
-                missed = keep_page(uri, self.plan.config.name, written, self.folder)
-            untracked = untracked or missed
-            with self.view.busy("Giving the networks to MLflow"):
-                which = self.plan.config.log_models
-                untracked = untracked or self.models.missing(uri, self.folder, which)
+    def _result(self, written: Page | None, untracked: str) -> StudyResult:
+        state = self.record.state
         return StudyResult(
             self.folder,
-            uri,
+            self.uri,
             trials=state.ended,
-            failed=state.outcomes["failed"],
-            interrupted=not self.is_over,
+            failed=state.failed,
+            end=self._end(),
             rankings=written.rankings if written else [],
             fairness=written.fairness if written else None,
             page=written.files[0] if written else None,
-            signal=self.interrupts.signal,
-            obstacle=self.obstacle,
             untracked=untracked,
+            error=self.error,
         )
+
+    def _end(self) -> StudyEnd | None:
+        """Return why the study ends before it is over."""
+        if self.is_over:
+            return None
+        return self.obstacle or self.interrupts.end or StudyEnd("interrupted")
 
 
 def _tuner(run: StudyRun, pool: SlotPool) -> tune.Tuner:

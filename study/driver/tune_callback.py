@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from ray.exceptions import RayActorError
 from ray.tune import Callback, Stopper
+from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from analysis.record.events import (
+    LOST,
     EpochDone,
     EpochRepeated,
     Outcome,
@@ -25,7 +27,7 @@ from analysis.record.events import (
 from analysis.record.kept_files import LostArtifact
 from analysis.record.record import Record
 from analysis.record.specs import write_spec
-from analysis.record.state import NO_REST, TrialState
+from analysis.record.state import NO_REST, TRIES, TrialState
 from analysis.record.trial_id import TrialId
 from study.config.plan import StudyPlan
 from study.driver.checkpoints import (
@@ -35,16 +37,13 @@ from study.driver.checkpoints import (
     next_attempt,
     saving,
 )
+from study.ends.stalls import Stalls
+from study.ends.study_end import StudyEnd, end_in
 from study.search.cell_search import TrialAssignment
-from trainables.contract import TrialSpec, WrongNode
-from trainables.outputs.checkpoints import Saving
+from trainables.contract import TrialSpec
+from trainables.outputs.checkpoints import WAITING, Saving
 
-# A trial's process dies elsewhere, and only the text of its error comes back.
-DISK_FULL = re.compile(
-    "(No space left on device|Disk quota exceeded|Read-only file system)(?:: '([^']+)')?"
-)
 SECONDS = "seconds"  # of an epoch: never the same twice
-WRONG_NODE = re.compile(f"{WrongNode.__name__}: (.+)")
 # Tune would write four files for every trial, and all trials into one again and again; the ledger
 # has everything.
 for _name, _value in {
@@ -54,16 +53,8 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 
-@dataclass(frozen=True)
-class Obstacle:
-    """Say why a study cannot continue here, though none of its trials is to blame."""
-
-    kind: Literal["disk_full", "wrong_node", "lost_artifact"]
-    text: str
-
-
 class TuneCallback(Callback):
-    """Record what happens. obstacle: what ends the study before its time."""
+    """Record what happens. end: what ends the study, though none of its trials is to blame."""
 
     def __init__(self, plan: StudyPlan, record: Record) -> None:
         self.plan, self.record = plan, record
@@ -71,7 +62,9 @@ class TuneCallback(Callback):
         self.reported: dict[str, int] = {}
         self.devices: dict[str, set[str]] = {}  # that trials have run on
         self.attempt = next_attempt(record.folder)  # this driver's number
-        self.obstacle: Obstacle | None = None
+        self.end: StudyEnd | None = None
+        self.stalls = Stalls(record, plan.config.stall_minutes)
+        logging.getLogger(tune_controller.__name__).addFilter(_says_something)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing: Tune pickles its callbacks, but the record has everything."""
@@ -122,6 +115,7 @@ class TuneCallback(Callback):
         **info: Any,
     ) -> None:
         key, spec = _of(trial)
+        result.pop("config", None)  # a copy of the spec, which Tune would hold for every trial
         # Tune reads it after this call, and asks the slot for what the trial leaves.
         result[SHOULD_CHECKPOINT] = bool(result.get("done")) and self._leaves_files(key)
         self.reported[key] = result["epoch"]
@@ -190,28 +184,39 @@ class TuneCallback(Callback):
         A disk that is full ends the study at once: a trial that can train, but not save itself,
         would try again for ever.
         """
-        error = _error(trial)
-        if DISK_FULL.search(error):
-            self.meets_obstacle(error)
-        trial.config["saving"] = self.saving(self._state(trial.config["trial"]).id)
+        _forget_pickle(trial)
+        end = end_in(_error(trial), self.record.folder)
+        if end and end.kind == "disk_full":
+            self.end = end
+        saving = self.saving(self._state(trial.config["trial"]).id)
+        trial.config["saving"] = saving
+        Path(saving.folder, WAITING).unlink(missing_ok=True)  # of the slot that is gone
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        error = _error(trial)
-        if not self.meets_obstacle(error):  # else the trial continues once that is fixed
-            last = trial.last_result or {}
-            self._end(trial, "failed", last, error=" ".join(error.split())[-300:])
+        _forget_pickle(trial)
+        error, state = _error(trial), self._state(trial.config["trial"])
+        if end := end_in(error, self.record.folder):  # the trial continues once that is fixed
+            self.end = end
+        elif state.has_stalled:
+            seconds = state.stalls[-1].seconds
+            about = f"It made no progress for {seconds:.0f} s, {TRIES} times in a row."
+            self._end(trial, "stalled", trial.last_result or {}, error=about)
+        else:
+            about = " ".join(error.split())[-300:]
+            self._end(trial, "failed", trial.last_result or {}, error=about)
 
-    def meets_obstacle(self, error: str) -> bool:
-        """Return whether an error is no trial's fault, and remember what it is."""
-        if found := DISK_FULL.search(error):
-            # What Tune copies without naming the target goes into the study's folder.
-            where = found[2] or self.record.folder
-            self.obstacle = Obstacle("disk_full", f"{found[1]}: {where}")
-        elif found := WRONG_NODE.search(error):
-            self.obstacle = Obstacle("wrong_node", found[1].rstrip("."))
-        return found is not None
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Remove the folders of ended trials, which Tune has just made again."""
+        for trial in trials:
+            _forget_pickle(trial)
+            state = self._state(trial.config["trial"])
+            if state.succeeded:
+                drop_checkpoints(self.record.folder, state.id)
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        self.stalls.look(trials)
 
     def _end(
         self, trial: Trial, outcome: Outcome, last: dict[str, Any], *, error: str = ""
@@ -220,13 +225,13 @@ class TuneCallback(Callback):
         folder, key = self.record.folder, trial.config["trial"]
         identity = self._state(key).id
         try:
-            if outcome != "failed":
+            if outcome not in LOST:
                 keep_outputs(folder, identity, self.plan.config)
         except LostArtifact as lost:
-            self.obstacle = Obstacle("lost_artifact", str(lost))
+            self.end = StudyEnd("lost_artifact", str(lost))
             return
         except OSError as full:
-            self.obstacle = Obstacle("disk_full", str(full))
+            self.end = StudyEnd("disk_full", str(full))
             return
         self.record.note(
             TrialEnded(
@@ -243,11 +248,24 @@ class TuneCallback(Callback):
         )
         if not self.record.failure:
             drop_checkpoints(folder, identity)
+            trial.config = {"trial": key}  # Tune holds every trial to the end
 
 
 def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return what a ledger can hold: JSON has no NaN."""
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def _says_something(line: logging.LogRecord) -> bool:
+    """Return whether a line of Tune's log is news: not that we killed a slot, nor what ends us."""
+    error = line.exc_info[1] if line.exc_info else None
+    is_ours = isinstance(error, RayActorError) and "`ray.kill`" in str(error)
+    return not is_ours and end_in(str(error), Path()) is None
+
+
+def _forget_pickle(trial: Trial) -> None:
+    """Keep Tune from reading back a file that can run code, or that a full disk cut off."""
+    trial.run_metadata.pickled_error_filename = None
 
 
 def _error(trial: Trial) -> str:

@@ -32,6 +32,7 @@ PHASES = {"search": "searches", "final": "final trials"}
 PLURAL = {"searches": "search", "waits": "wait", "final trials": "with final trials"}
 SCORED = {False: "validation", True: "test*"}
 PEEKED = "   * chosen with test feedback"
+NTH = ("first", "second", "third")
 MOST_SLOTS = 8  # whose trials the view shows
 FRAME = 3  # lines of the view beside cells and slots: the head, the foot, and one to spare
 
@@ -156,6 +157,19 @@ class LiveView(Follower):
                 f"{self.state.ended:>3}/{self.state.total}  {cell.label} {trial.id.name} "
                 f"{ended.outcome}{at}{best}  ({self.pace()})"
             )
+
+    def trial_stalled(self, trial: TrialState) -> None:
+        stall, times = trial.stalls[-1], len(trial.stalls)
+        since = time.strftime("%H:%M", time.localtime(stall.at / 1000 - stall.seconds))
+        then = (
+            "it ends as stalled, without a score; if its epochs take that long, set stall_minutes"
+            if trial.has_stalled
+            else "its slot is ended, and another one tries it again"
+        )
+        self.say(
+            f"{trial.started.label} {trial.id.name} has made no progress since {since} (epoch "
+            f"{trial.epoch} of {trial.started.epochs}), for the {NTH[times - 1]} time: {then}."
+        )
 
     def say(self, text: str) -> None:
         """Print one line with the time since the study began."""

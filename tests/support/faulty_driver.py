@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,11 @@ def planned_slot(plan: list[dict[str, Any]], marks: str) -> type[Slot]:
             what = due(self, "step")
             if what == "sigkill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if what == "sigstop":  # as a process that hangs, whatever it hangs in
+                os.kill(os.getpid(), signal.SIGSTOP)
+            if what == "stall":
+                unmark("stall")  # it hangs again when it is tried again
+                time.sleep(3600)
             if what == "nan":
                 self.learner.fits[0].train_epoch = lambda number: math.nan  # type: ignore[method-assign]
             if what == "oserror":

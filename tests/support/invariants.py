@@ -14,7 +14,7 @@ from analysis.record.ledger import LEDGER, LedgerReader
 from analysis.record.record import replay
 from analysis.record.state import StudyState, TrialState
 from analysis.tracking.cursor import read_cursor
-from study.driver.checkpoints import checkpoints
+from study.driver.checkpoints import RAY, checkpoints
 from study.driver.folder import READINGS, config_of
 from study.driver.lease import LEASE, REQUEST, holder
 from study.driver.resume import Replay, first_plan
@@ -39,6 +39,8 @@ def check(folder: Path, *, finished: bool = True) -> None:
         if trial.ended:
             assert not checkpoints(folder, trial.id), "an ended trial leaves no checkpoints"
             check_artifacts(folder, trial)
+            if trial.succeeded:
+                assert not list((folder / RAY).glob(f"*/{trial.id.folder}*")), "nor a folder"
     plan = first_plan(state, config_of(folder))
     searcher = StudySearcher(plan)
     replay(past, Replay(searcher, EarlyStopping(plan)))

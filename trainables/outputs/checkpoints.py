@@ -7,7 +7,8 @@ import json
 import re
 import shutil
 import socket
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -26,6 +27,9 @@ class Abandoned(Exception):
     """Report that a file is not wanted any more."""
 
 
+WAITING = "waiting"  # in a trial's own folder: a file that is there while its workers are not
+
+
 @dataclass(frozen=True)
 class Saving:
     """Say where a running trial is saved, how much of it may be lost, and where it continues."""
@@ -34,6 +38,17 @@ class Saving:
     seconds: float  # that a kill may cost, unless one epoch takes longer
     start: tuple[str, ...] = ()  # checkpoints of an earlier try, the newest last
     epoch: int = 0  # the last one on record; no later checkpoint counts
+
+
+@contextmanager
+def said_to_wait(file: Path | None) -> Iterator[None]:
+    """Let the file be there inside; its driver would else take a wait for nodes for a hang."""
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    yield
+    if file:
+        file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

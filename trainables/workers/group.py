@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.contract import EpochRow, TrialSpec
 from trainables.outputs.artifacts import merge
-from trainables.outputs.checkpoints import newest_whole, sealed_epoch
+from trainables.outputs.checkpoints import newest_whole, said_to_wait, sealed_epoch
 from trainables.outputs.saver import SaveProgress
 from trainables.workers.mailbox import (
     Answers,
@@ -59,6 +59,7 @@ class Group:
         self.clock: threading.Timer | None = None
         self.mailbox: Any = None
         self.places: list[Place] = []  # of the workers, by rank
+        self.waiting: Path | None = None  # a file that is there while the workers are not
 
     def begin(self, spec: TrialSpec) -> None:
         """Note a new trial; the workers get it with the next command."""
@@ -169,7 +170,8 @@ class Group:
         if not self.mailbox:
             self._start()
         if not self.begun:
-            self.generation, self.places = self._wait(self.mailbox.gathered.remote())
+            with said_to_wait(self.waiting):
+                self.generation, self.places = self._wait(self.mailbox.gathered.remote())
             self._ask("begin", self.spec)
             start = newest_whole(self.saved, epoch=self.epoch)
             reached = sealed_epoch(start) if start else 0

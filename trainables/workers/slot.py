@@ -13,7 +13,7 @@ from ray import tune
 
 from trainables.distributed.process import device_name, take_gpus
 from trainables.outputs.artifacts import OUTPUTS, write_outputs
-from trainables.outputs.checkpoints import Saving, new_checkpoint, newest_whole
+from trainables.outputs.checkpoints import WAITING, Saving, new_checkpoint, newest_whole
 from trainables.outputs.saver import SaveProgress
 from trainables.workers.group import Group
 from trainables.workers.mailbox import Place
@@ -46,6 +46,8 @@ class Slot(tune.Trainable):
         """Begin the next trial."""
         self.worker.begin(new_config["spec"])
         self.saving: Saving = new_config["saving"]
+        if isinstance(self.worker, Group):
+            self.worker.waiting = Path(self.saving.folder, WAITING)
         self.has_begun = False
         self.saved = time.monotonic()  # when the trial began, or was saved last
         self.save_error: Exception | None = None
@@ -116,8 +118,14 @@ class Slot(tune.Trainable):
         if isinstance(self.worker, Group):
             self.worker.rest()
 
+    def restore(self, checkpoint_path: Any) -> None:
+        """Read nothing: a trial that is tried again continues from what Saving names.
+
+        Tune's own way would unpickle a file of that folder, which can run code.
+        """
+
     def load_checkpoint(self, checkpoint_dir: str) -> None:
-        """Do nothing: a trial that is tried again continues from what Saving names."""
+        raise AssertionError("restore() never calls this")
 
     def cleanup(self) -> None:
         """Stop the group."""

@@ -205,6 +205,17 @@ class Keys(QuestionKeys):
         description="log CPU, memory, disk, network and GPUs of the driver's machine to MLflow, "
         "every 10 s, into the study's own run",
     )
+    stall_minutes: Positive | None = Field(
+        None,
+        description="minutes without progress after which a trial's slot is ended and the trial "
+        "tried elsewhere; it ends as stalled after three tries; empty: ten times the slowest epoch "
+        "of its cell so far, at least 5, and at least 30 before its first epoch",
+    )
+    max_hours: Positive | None = Field(
+        None,
+        description="hours after which `fairtrial run` ends the study in good order, to be "
+        "resumed, as before a cluster's time limit; empty: never",
+    )
     slots: Count | None = Field(
         None, description="trials at a time; empty: as many as fit on the cluster"
     )

@@ -148,7 +148,7 @@ def test_reap_names_a_store_that_is_away_and_no_password(
     shown = fairtrial(made, "reap")
     assert [each.ledger.file.closed for each in opened] == [True]
     assert (shown.exit_code, "0 of 1 studies needed it" in shown.stdout) == (4, True)
-    assert "away: MLflow at http://…@127.0.0.1:9 cannot be used" in shown.stdout
+    assert "MLflow at http://…@127.0.0.1:9 cannot be used" in shown.stdout
     assert "secret" not in shown.output
 
 

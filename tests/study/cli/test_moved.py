@@ -41,7 +41,8 @@ def test_a_report_says_why_mlflow_lacks_the_page_and_writes_nothing_to_the_old_p
     shown = fairtrial(moved, "report", "mine")
     assert shown.exit_code == 0, shown.output
     assert (moved / "mine" / "report.html").exists()
-    assert "the studies folder has moved; `fairtrial run mine --resume`" in shown.stdout
+    again = f"`fairtrial run mine --resume --set studies={moved}`"
+    assert f"the studies folder has moved; {again}" in shown.stdout
     assert not moved.with_name("studies").exists()
 
 
@@ -59,7 +60,8 @@ def test_reap_writes_the_study_again_where_it_is(moved: Path) -> None:
 
 def test_an_audit_says_what_to_do_first(moved: Path) -> None:
     shown = fairtrial(moved, "audit", "mine", "--yes")
-    assert (shown.exit_code, "run mine --resume` writes the study" in shown.stderr) == (2, True)
+    again = f"run mine --resume --set studies={moved}` writes the study"
+    assert (shown.exit_code, again in shown.stderr) == (2, True)
 
 
 def test_the_ui_names_the_studies_whose_files_it_cannot_show(

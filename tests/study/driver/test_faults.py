@@ -12,13 +12,16 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from ray import cloudpickle
 from ray.job_submission import JobSubmissionClient
@@ -26,6 +29,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import study.driver.study_run
+from analysis.record.ledger import LedgerReader
 from analysis.tables.ranking import ranking_table
 from benchmarks.outage import Server
 from study import run_study
@@ -35,7 +39,7 @@ from study.config.plan import expand
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import checkpoints
 from study.driver.folder import config_yaml
-from study.driver.study_run import StudyResult
+from study.ends.study_end import StudyResult
 from study.view.live_view import LiveView
 from tests.support.faulty_driver import planned_slot
 from tests.support.invariants import check
@@ -177,9 +181,9 @@ def test_a_full_disk_ends_a_study_that_goes_on_when_there_is_room(
     config = small(folder, "full")
     done = here(config, [{"trial": "search", "epoch": 2, "do": "enospc", "at": "save"}])
     assert done.interrupted
-    assert done.obstacle is not None
-    assert done.obstacle.kind == "disk_full"
-    assert "No space left" in done.obstacle.text
+    assert done.end is not None
+    assert done.end.kind == "disk_full"
+    assert "No space left" in done.end.about
     check(done.folder, finished=False)
     assert here(config, resume=True).failed == 0
     check(done.folder)
@@ -349,6 +353,88 @@ def test_a_driver_killed_at_random_moments(
     assert driver.end() == 0
     check(folder / config.name)
     assert same(folder / config.name, undisturbed)
+
+
+@slow
+def test_a_slot_that_hangs_is_ended_and_its_trial_goes_on_elsewhere(
+    undisturbed: Undisturbed, folder: Path
+) -> None:
+    config = small(folder, "hangs", stall_minutes=0.5)
+    done = here(config, [{"trial": "search", "epoch": 2, "do": "sigstop"}])
+    assert happened(config) == 1
+    assert (done.failed, done.interrupted) == (0, False)
+    stalls = [e for e in LedgerReader(done.folder).read() if type(e).__name__ == "TrialStalled"]
+    assert [stall.seconds > 30 for stall in stalls] == [True]
+    check(done.folder)
+    assert same(done.folder, undisturbed)
+
+
+@long
+def test_a_trial_that_hangs_three_times_ends_without_a_score_and_the_study_goes_on(
+    local_ray: Any, folder: Path
+) -> None:
+    config = small(folder, "stalls", search_trials=1, stall_minutes=0.4)
+    driver = Driver(config, [{"trial": "search", "epoch": 2, "do": "stall"}])
+    assert driver.end() == 3, driver.log
+    assert driver.log.count("has made no progress since") == 3
+    assert "third time: it ends as stalled" in driver.log
+    assert "Traceback" not in driver.log
+    state = state_of(folder / "stalls")
+    assert (state.outcomes["stalled"], state.failed, state.finished) == (1, 1, True)
+
+
+@long
+def test_max_hours_end_a_study_that_is_resumed(undisturbed: Undisturbed, folder: Path) -> None:
+    config = small(folder, "hours", max_hours=20 / 3600)
+    driver = Driver(config)
+    assert driver.end() == 124, driver.log
+    assert "max_hours=0.00555556 have passed. Nothing is lost: `" in driver.log
+    assert Driver(config, None, "--resume", "--set", "max_hours=").end() == 0
+    check(folder / "hours")
+    assert same(folder / "hours", undisturbed)
+
+
+@long
+@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
+def test_ray_dies_and_the_study_ends_with_one_sentence_and_goes_on(
+    undisturbed: Undisturbed, folder: Path, name: str
+) -> None:
+    config = small(folder, f"without-{name}")
+    driver = Driver(config, own_ray=True).until(rows(2))
+    family = psutil.Process(driver.process.pid).children(recursive=True)
+    next(process for process in family if process.name() == name).kill()
+    began = time.monotonic()
+    assert driver.end() == 4, driver.log
+    assert time.monotonic() - began < 45, "Ray itself waits for a minute"
+    assert "Ray died (" in driver.log
+    again = f"run {config.name} --resume --set studies={folder}` resumes it."
+    assert again in driver.log
+    _, left = psutil.wait_procs(family, timeout=20)
+    assert not left
+    assert Driver(config, None, "--resume").end() == 0
+    check(folder / config.name)
+    assert same(folder / config.name, undisturbed)
+
+
+@long
+def test_a_disk_that_is_full_is_named_and_nothing_else_is_said(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(tmp_path)], check=False
+    ).returncode:
+        pytest.skip("only root mounts a small disk")
+    try:
+        config = small(tmp_path, "disk", epochs=400)
+        driver = Driver(config).until(rows(1))
+        with suppress(OSError), (tmp_path / "filler").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(2**16))
+        assert driver.end() == 4, driver.log
+        assert f"No space left on device: {tmp_path}" in driver.log
+        assert "Nothing is lost: fix that, then `" in driver.log
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
 @long

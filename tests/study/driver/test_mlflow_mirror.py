@@ -234,8 +234,9 @@ def test_a_study_that_was_moved_is_written_again_where_it_is(written: WrittenStu
     with pytest.raises(TrackingError, match="its store is not whole"):
         exported(written)
     prepare(written.plan.config, resume=True)
-    assert moved_studies(uri) == []
     mirror = written.mirror()
+    mirror.wait_until_ready()
+    assert moved_studies(uri) == []
     written.trial(2)
     written.record.note(StudyFinished())
     mirror.close()
@@ -322,7 +323,8 @@ def test_a_store_that_stays_away_loses_nothing(
         away.setattr(Tracker, "start_trial", unreachable)
         written.finish()
         with pytest.raises(
-            TrackingError, match=r"nothing is lost: `fairtrial run mirrored --resume`"
+            TrackingError,
+            match=r"nothing is lost: `fairtrial run mirrored --resume --set studies=\S+`",
         ) as error:
             mirror.close()
     assert "nobody is there" in str(error.value)
@@ -408,6 +410,40 @@ def test_a_hiccup_after_the_start_is_no_refusal_and_a_long_one_is_reported_once(
     written.check(finished=True)
     assert [text.partition(" for ")[0] for text in said] == ["MLflow has taken nothing"]
     assert "nobody is there" in said[0]
+
+
+def test_a_study_that_is_resumed_does_not_wait_for_a_store_that_does_not_answer(
+    written: WrittenStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "RETRY", 0.01)
+    written.begin()
+    mirror = written.mirror()
+    written.trial(0)
+    mirror.close()
+    written.reopen()
+    with monkeypatch.context() as away:
+        away.setattr(Tracker, "_find_experiment", unreachable)
+        mirror = written.mirror()
+        mirror.wait_until_ready()  # raises nothing
+        written.trial(1)
+        await_that(lambda: mirror.failure is not None)
+    written.trial(2)
+    written.record.note(StudyFinished())
+    mirror.close()
+    written.check(finished=True)
+
+
+def test_a_store_that_will_never_take_a_resumed_study_says_so_at_once(
+    written: WrittenStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deleted(*_: Any, **__: Any) -> Any:
+        raise ValueError("its experiment was deleted there")
+
+    whole_study(written)
+    written.reopen()
+    monkeypatch.setattr(Tracker, "_find_experiment", deleted)
+    with pytest.raises(TrackingError, match="was deleted there"):
+        written.mirror().wait_until_ready()
 
 
 def test_no_password_of_the_config_reaches_the_store(

@@ -38,10 +38,10 @@ from study.config.plan import expand
 from study.config.split_files import digest, splits_text
 from study.config.study_config import StudyConfig
 from study.driver.checkpoints import RAY
-from study.driver.interrupts import Interrupts
 from study.driver.resume import check_same, first_plan, identity, rebuild, take_up
 from study.driver.study_run import StudyRun
 from study.driver.tune_callback import TuneCallback
+from study.ends.interrupts import Interrupts
 from study.search.cell_search import TrialAssignment
 from study.search.early_stopping import EarlyStopping
 from study.search.searcher import StudySearcher

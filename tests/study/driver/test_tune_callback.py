@@ -19,13 +19,15 @@ from analysis.record.events import AnyEvent, EpochDone, TrialEnded, TrialStarted
 from analysis.record.kept_files import KEPT, kept
 from analysis.record.ledger import LedgerReader
 from analysis.record.record import Record
+from analysis.record.state import TRIES
 from analysis.record.trial_id import Role, TrialId, folder_of
 from study.config.plan import StudyPlan, expand
 from study.driver import tune_callback as module
 from study.driver.checkpoints import RAY, checkpoints
 from study.driver.folder import READINGS, write_readings
-from study.driver.study_run import RETRIES
-from study.driver.tune_callback import Obstacle, TuneCallback
+from study.driver.tune_callback import TuneCallback
+from study.ends.stalls import RETRIES
+from study.ends.study_end import StudyEnd
 from study.search.cell_search import TrialAssignment
 from study.view.live_view import LiveView
 from tests.conftest import MakeConfig
@@ -401,10 +403,10 @@ def test_a_final_trial_whose_files_are_not_whole_does_not_end(driver: Driver) ->
     (last / "queries.csv").write_bytes(b"")
     driver.complete(trial)
     assert driver.told()[-1] == ("EpochDone", 2)
-    obstacle = driver.callback.obstacle
+    obstacle = driver.callback.end
     assert obstacle is not None
     assert obstacle.kind == "lost_artifact"
-    assert "has not left a whole best.pt" in obstacle.text
+    assert "has not left a whole best.pt" in obstacle.about
     assert last.exists()
 
 
@@ -421,7 +423,7 @@ def test_a_final_trial_whose_files_find_no_place_does_not_end(
     driver.complete(trial)
     assert driver.told()[-1] == ("EpochDone", 2)
     said = "[Errno 28] No space left on device: 'best.pt'"
-    assert driver.callback.obstacle == Obstacle("disk_full", said)
+    assert driver.callback.end == StudyEnd("disk_full", said)
     assert last.exists()
 
 
@@ -455,7 +457,7 @@ def test_a_full_disk_is_no_fault_of_the_trial_and_is_named(
 ) -> None:
     driver.fail(driver.start("search", 0), error)
     said = f"No space left on device: {place or driver.folder}"
-    assert driver.callback.obstacle == Obstacle("disk_full", said)
+    assert driver.callback.end == StudyEnd("disk_full", said)
     assert driver.told() == [("TrialStarted", 0)], "the trial goes on when there is room again"
 
 
@@ -463,8 +465,73 @@ def test_a_wrong_node_is_no_fault_of_the_trial_and_is_named(driver: Driver) -> N
     said = "All nodes must, but b has torch 1; install it there"
     error = f"Traceback ...\ntrainables.contract.WrongNode: {said}.\n"
     driver.fail(driver.start("search", 0), error)
-    assert driver.callback.obstacle == Obstacle("wrong_node", said)
+    assert driver.callback.end == StudyEnd("wrong_node", said)
     assert driver.told() == [("TrialStarted", 0)]
+
+
+def test_a_trial_that_stalled_three_times_ends_without_a_score_and_is_counted_as_failed(
+    driver: Driver,
+) -> None:
+    trial = driver.start("search", 0)
+    for _ in range(TRIES):
+        driver.record.note(events.TrialStalled(trial=trial.config["trial"], seconds=1800.0))
+    driver.fail(trial, "The actor is dead because it was killed by `ray.kill`.")
+    ended = driver.events()[-1]
+    assert isinstance(ended, TrialEnded)
+    assert (ended.outcome, ended.score) == ("stalled", None)
+    assert ended.error == "It made no progress for 1800 s, 3 times in a row."
+    state = driver.record.state
+    assert (state.failed, state.cells[driver.plan.cells[1]].failed) == (1, 1)
+    assert not state.trials[trial.config["trial"]].succeeded
+
+
+def test_a_stall_is_told_in_one_sentence(driver: Driver) -> None:
+    trial = driver.start("search", 0)
+    for _ in range(TRIES):
+        driver.record.note(events.TrialStalled(trial=trial.config["trial"], seconds=1800.0))
+    file: Any = driver.view.console.file
+    said = [line for line in file.getvalue().splitlines() if "no progress" in line]
+    assert len(said) == TRIES
+    assert "search-0 has made no progress since " in said[0]
+    assert said[0].endswith("first time: its slot is ended, and another one tries it again.")
+    assert "third time: it ends as stalled" in said[-1]
+    assert "set stall_minutes" in said[-1]
+
+
+def test_no_folder_of_an_ended_trial_is_left_where_tune_makes_it_again(driver: Driver) -> None:
+    ended, cut_off = driver.start("search", 0), driver.start("search", 1)
+    for epoch in (1, 2):
+        driver.result(ended, epoch)
+    driver.complete(ended)
+    homes = [home(driver, trial) for trial in (ended, cut_off)]
+    for each in homes:
+        each.mkdir(parents=True, exist_ok=True)
+    driver.callback.on_experiment_end([ended, cut_off])
+    assert [each.exists() for each in homes] == [False, True]
+
+
+def test_tune_holds_no_spec_of_a_trial_that_has_ended(driver: Driver) -> None:
+    """Else the driver grows by 0.1 MB with every trial."""
+    trial = driver.start("search", 0)
+    for epoch in (1, 2):
+        driver.result(trial, epoch, config={"spec": trial.config["spec"]})
+    driver.complete(trial)
+    assert "config" not in trial.last_result
+    assert list(trial.config) == ["trial"]
+
+
+def test_tune_reads_no_pickle_back(driver: Driver) -> None:
+    """A planted one would run code; one that a full disk cut off raises EOFError."""
+    trial = driver.start("search", 0)
+    trial.run_metadata.pickled_error_filename = "error.pkl"
+    driver.fail(trial, "a bug")
+    assert trial.run_metadata.pickled_error_filename is None
+    trial.run_metadata.pickled_error_filename = "error.pkl"
+    driver.callback.on_trial_recover(0, [], trial)
+    assert trial.run_metadata.pickled_error_filename is None
+    trial.run_metadata.pickled_error_filename = "error.pkl"
+    driver.callback.on_experiment_end([trial])
+    assert trial.run_metadata.pickled_error_filename is None
 
 
 def test_what_tune_pickles_of_it_is_nothing(driver: Driver) -> None:
@@ -562,4 +629,4 @@ def test_a_disk_that_is_full_ends_the_study_before_the_trial_is_tried_again(driv
     Path(trial.error_file).write_text("[Errno 28] No space left on device: '/s on node-7'")
     driver.callback.on_trial_recover(0, [], trial)
     said = "No space left on device: /s on node-7"
-    assert driver.callback.obstacle == Obstacle("disk_full", said)
+    assert driver.callback.end == StudyEnd("disk_full", said)

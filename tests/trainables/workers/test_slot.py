@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,26 @@ def saves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     epochs: list[int] = []
     monkeypatch.setattr(Worker, "save", lambda self, _: epochs.append(len(self.learner.rows)))
     return epochs
+
+
+class Planted:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_tunes_restore_runs_nothing_that_somebody_planted(tmp_path: Path) -> None:
+    checkpoint, ran = tmp_path / "checkpoint", tmp_path / "ran"
+    checkpoint.mkdir()
+    (checkpoint / "_dict_checkpoint.pkl").write_bytes(pickle.dumps(Planted(ran)))
+    slot(search("contrastive")).restore(str(checkpoint))
+    assert not ran.exists()
+    pickle.loads((checkpoint / "_dict_checkpoint.pkl").read_bytes())
+    assert ran.exists(), "it would have run"
 
 
 def test_a_step_is_an_epoch_and_the_last_one_says_done() -> None:

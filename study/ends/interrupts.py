@@ -9,19 +9,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
-from study.driver.lease import Request
+from study.ends.study_end import StudyEnd
 
+Request = Literal["stop", "cancel"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Report a signal that came before the first trial, or after the last."""
+    """Report what ends a study before the first trial, or after the last."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.signal = number
+    def __init__(self, end: StudyEnd) -> None:
+        super().__init__(end)
+        self.end = end
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def raised() -> Iterator[None]:
 
     def came(number: int, frame: FrameType | None) -> None:
         _leave_terminal(number)
-        raise Interrupted(number)
+        raise Interrupted(StudyEnd("interrupted", signal=number))
 
     with _handled(came):
         yield
@@ -70,21 +71,45 @@ def _leave_terminal(number: int) -> None:
 class Interrupts:
     """End the study in order at the first signal, and at once at the second.
 
-    Either way, nothing that was measured is lost.
+    Either way, nothing that was measured is lost. again: the command that resumes the study.
     """
 
-    def __init__(self) -> None:
-        self.signal = 0  # the last one received
+    def __init__(self, again: str = "--resume") -> None:
+        self.again = again
+        self.end: StudyEnd | None = None  # end now, in order, because of this
+        self.due: StudyEnd | None = None  # what the next signal means
         self.stopping = False  # let running trials finish
-        self.ending = False  # end now, in order
-        self.orderly = False  # the caller checks `ending`
+        self.orderly = False  # the caller checks `end`
 
     def ask(self, request: Request) -> None:
         """Do what another process requests."""
         self.stopping = True
         if request == "cancel" and self.orderly:
-            self.signal, self.ending = signal.SIGTERM, True
+            self.end = self.end or StudyEnd("interrupted", signal=signal.SIGTERM)
         elif request == "cancel" or not self.orderly:  # the study waits for nodes, or for Ray
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    @contextmanager
+    def limited(self, hours: float | None) -> Iterator[None]:
+        """End the study inside in order after so many hours; None: whenever it ends by itself."""
+        if hours is None:
+            yield
+            return
+        about = f"max_hours={hours:g} {'has' if hours == 1 else 'have'} passed"
+        clock = threading.Timer(3600 * hours, self._time_is_up, [StudyEnd("time_is_up", about)])
+        clock.daemon = True
+        clock.start()
+        try:
+            yield
+        finally:
+            clock.cancel()
+
+    def _time_is_up(self, end: StudyEnd) -> None:
+        self.stopping = True
+        if self.orderly:
+            self.end = self.end or end
+        else:  # the study waits for nodes, or for Ray
+            self.due = end
             os.kill(os.getpid(), signal.SIGTERM)
 
     @contextmanager
@@ -112,7 +137,7 @@ class Interrupts:
 
     @contextmanager
     def obeyed(self) -> Iterator[None]:
-        """Let signals only set `ending` inside, where the caller checks it; outside, they raise."""
+        """Let signals only set `end` inside, where the caller checks it; outside, they raise."""
         self.orderly = True
         try:
             yield
@@ -121,12 +146,11 @@ class Interrupts:
 
     def _came(self, number: int, frame: FrameType | None) -> Any:
         _leave_terminal(number)
-        first, self.signal = not self.ending, number
-        self.ending = self.stopping = True
-        if not first:
-            os.write(
-                sys.stderr.fileno(), b"\nfairtrial: ended at once; --resume continues from here.\n"
-            )
+        if self.end:
+            said = f"\nfairtrial: ended at once; `{self.again}` continues from here.\n"
+            os.write(sys.stderr.fileno(), said.encode())
             os._exit(128 + number)
+        self.end = self.due or StudyEnd("interrupted", signal=number)
+        self.stopping = True
         if not self.orderly:
-            raise Interrupted(number)
+            raise Interrupted(self.end)

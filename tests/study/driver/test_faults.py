@@ -260,6 +260,7 @@ def test_a_finished_study_is_shown_again_and_can_grow(local_ray: Any, folder: Pa
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "shown"),
     [("learning_rate=0.5", "0.002 -> 0.5"), ("losses=margin", "['contrastive'] -> ['margin']")],
@@ -276,6 +277,7 @@ def test_a_changed_config_is_shown_and_refused(
     assert same(folder / "undisturbed", undisturbed)
 
 
+@pytest.mark.slow
 def test_trials_that_fail_are_told_by_the_exit_code(local_ray: Any, folder: Path) -> None:
     config = small(folder, "fails", protocols=["default"], epochs=1)
     driver = Driver(config, [{"trial": "final", "epoch": 0, "do": "fail"}])

@@ -192,6 +192,7 @@ def of(rows: StudyRows, loss: str) -> pd.DataFrame:
     return rows.trials[rows.trials["loss"] == loss]
 
 
+@pytest.mark.slow
 def test_a_dead_slot_comes_back_and_its_trial_goes_on_in_the_same_run(
     wrecked: tuple[Any, StudyRows], folder: Path
 ) -> None:
@@ -205,6 +206,7 @@ def test_a_dead_slot_comes_back_and_its_trial_goes_on_in_the_same_run(
     assert curves.groupby("run_id")["epoch"].apply(list).map(tuple).tolist() == [(1, 2, 3)] * 2
 
 
+@pytest.mark.slow
 def test_one_bad_loss_does_not_end_the_study_and_is_counted(wrecked: tuple[Any, StudyRows]) -> None:
     done, rows = wrecked
     assert of(rows, "triplet")["status"].tolist() == ["FAILED"] * 2
@@ -214,6 +216,7 @@ def test_one_bad_loss_does_not_end_the_study_and_is_counted(wrecked: tuple[Any, 
     assert "2 trials did not finish" in done.page.read_text()
 
 
+@pytest.mark.slow
 def test_a_diverged_trial_ends_normally_with_the_worst_score_and_a_tag(
     wrecked: tuple[Any, StudyRows],
 ) -> None:
@@ -224,6 +227,7 @@ def test_a_diverged_trial_ends_normally_with_the_worst_score_and_a_tag(
     assert set(mine["select/best"]) == {0.0}
 
 
+@pytest.mark.slow
 def test_a_study_that_mlflow_already_knows_leaves_nothing_behind(
     folder: Path, wrecked: tuple[Any, StudyRows]
 ) -> None:
@@ -336,6 +340,7 @@ def test_the_same_seed_on_one_slot_gives_the_same_settings_and_the_same_table_tw
     assert rules == {"best-on-test": 4, "selected-on-validation": 2, "refit": 2, "last-epoch": 3}
 
 
+@pytest.mark.slow
 def test_a_search_with_test_feedback_is_marked_all_the_way(folder: Path, local_ray: None) -> None:
     config = small(
         folder,

@@ -35,7 +35,7 @@ COLUMNS = [
     ),
 ]
 NOTE = (
-    "Train recall is that of the trials whose embeddings were kept, each on its own train classes, "
+    "Train recall is that of the trials that kept their embeddings, each on its own train classes, "
     "so it and the loss from train to test have no interval; test recall is the mean over "
     "replicates, with the interval of the ranking."
 )

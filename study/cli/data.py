@@ -125,11 +125,11 @@ def _tell_where(console: Console, ref: DatasetRef, side: int, not_kept: str | No
 
     place = fetch.home() / "pixels"
     if not_kept:
-        _print(console, f"But their pixels could not be kept in {place} ({not_kept}).")
+        _print(console, f"But their pixels could not be cached in {place} ({not_kept}).")
     elif size := cache_bytes(ref, side):
         _print(
             console,
-            f"They are kept at {side} pixels in {place} ({size_text(size)}), so that studies start "
+            f"The cache has them at {side} pixels in {place} ({size_text(size)}), so that studies start "
             f"at once; `{FAIRTRIAL} data cache` lists and removes what is there.",
         )
 

@@ -30,10 +30,10 @@ def export(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="which final trial; the first one if not given")
+        int | None, typer.Option(help="which final trial; the first one by default")
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", help="the folder to write; STUDY/export/CELL if not given")
+        str | None, typer.Option("--to", help="the folder to write; STUDY/export/CELL by default")
     ] = None,
     register: Annotated[
         bool,

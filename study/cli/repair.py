@@ -26,13 +26,13 @@ def repair(
         return
     lost = f"{done.trials} ended trials and {done.epochs} epochs"
     unknown = (
-        f" {done.unreadable} of them cannot be read at all: if they told of readings of the test "
-        f"classes, nobody knows."
+        f" {done.unreadable} of them cannot be read at all, so they may have recorded readings of "
+        f"the test classes."
         if done.unreadable
         else ""
     )
     print(
-        f"Kept {done.kept} lines and cut off {done.cut}, which told of {lost}.{unknown}\n"
+        f"Kept {done.kept} lines and cut off {done.cut}, which recorded {lost}.{unknown}\n"
         f"The broken record is {done.copy}.\n"
         f"Resume: {typed(f'run {folder.name} --resume', studies)}"
     )

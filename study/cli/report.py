@@ -65,7 +65,7 @@ PathOption = Annotated[bool, typer.Option("--print-path", hidden=True)]
 
 def report(
     study: Annotated[
-        str | None, typer.Argument(help="the study's name; the newest if not given")
+        str | None, typer.Argument(help="the study's name; the newest by default")
     ] = None,
     studies: Studies = "studies",
     table: TableOption = None,

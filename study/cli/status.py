@@ -33,7 +33,7 @@ LIVING = ("waiting", "running", "stopping")
 
 def status(
     study: Annotated[
-        str | None, typer.Argument(help="the study's name; all of the folder if not given")
+        str | None, typer.Argument(help="the study's name; all of the folder by default")
     ] = None,
     studies: Studies = "studies",
     watch: Annotated[

@@ -16,7 +16,7 @@ def train(
     source: Source,
     cell: Annotated[
         str | None,
-        typer.Option(help="which cell, as `fairtrial plan` names it; the first one if not given"),
+        typer.Option(help="which cell, as `fairtrial plan` names it; the first one by default"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     final: Annotated[

@@ -158,7 +158,7 @@ def _check_division(keys: Keys) -> None:
     if closed and (len(keys.protocols) > 1 or keys.split_file):
         also = f"split_file={keys.split_file}" if keys.split_file else ", ".join(keys.protocols)
         raise ValueError(
-            f"closed_set divides the images of every class, so its numbers never stand beside "
+            f"closed_set divides the images of every class, so its numbers are never ranked beside "
             f"those of class lists, but the study has {also}; make a study of closed_set alone."
         )
     honest = [name for name in keys.protocols if find_protocol(name).rule != PEEKING]

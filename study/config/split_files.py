@@ -59,8 +59,8 @@ def parse_splits(
         ) from None
     if found.get("dataset", dataset) != dataset:
         raise ValueError(
-            f"split_file={name} divides {found['dataset']}, but the study has {dataset}; give it a "
-            f"file of its own."
+            f"split_file={name} divides {found['dataset']}, but the study has {dataset}; use "
+            f"another file."
         )
     if "hash" in found and found["hash"] != digest(splits):
         raise ValueError(
@@ -77,7 +77,7 @@ def parse_splits(
     if len(splits) != len(drawn):
         raise ValueError(
             f"{protocol} has {len(drawn)} splits here, but split_file={name} has {len(splits)}; "
-            f"give it a file of its own."
+            f"use another file."
         )
     if ":" in protocol and len(drawn) == 1 and len(splits[0].select) != len(drawn[0].select):
         raise ValueError(

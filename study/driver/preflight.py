@@ -192,7 +192,7 @@ def compute_features(plan: StudyPlan, view: LiveView, resources: WorkerResources
                 )
             except OSError as error:
                 raise PreflightError(
-                    f"Features cannot be kept in {home()} ({error}); set FAIRTRIAL_DATA to a "
+                    f"Features cannot be cached in {home()} ({error}); set FAIRTRIAL_DATA to a "
                     "better place."
                 ) from None
 

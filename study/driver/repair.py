@@ -47,7 +47,7 @@ def _repair(folder: Path) -> Repair | None:
         if not good:
             raise ValueError(
                 f"Not even the first line of {reader.path} is good ({error}), so nothing can be "
-                f"kept; `fairtrial delete {folder.name}` removes the study."
+                f"saved; `fairtrial delete {folder.name}` removes the study."
             ) from None
     if reader.offset == whole_bytes(reader.path):
         return None

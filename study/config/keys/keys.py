@@ -185,7 +185,7 @@ class Keys(QuestionKeys):
     )
     deterministic: bool = Field(False, description="the same bits on a GPU too, which is slower")
     keep_embeddings: Literal["first", "all", "none"] = Field(
-        "first", description="final trials and baselines whose embeddings are kept, in float32"
+        "first", description="final trials and baselines that keep their embeddings, in float32"
     )
     checkpoint_seconds: Positive = Field(
         60,

@@ -263,7 +263,7 @@ def test_check_tells_twins_lone_classes_and_what_is_not_read(tmp_path):
 def test_check_says_where_the_pixels_are_so_that_a_study_starts_at_once(tmp_path, own_home):
     root = trees.folders(tmp_path / "photos", list("abcd"))
     result = run("check", "image_folder", "--root", root)
-    assert f"They are kept at 256 pixels in {own_home / 'pixels'} (" in result.stdout
+    assert f"The cache has them at 256 pixels in {own_home / 'pixels'} (" in result.stdout
     assert is_decoded(DatasetRef("image_folder", str(root)), 256)
     assert run("check", "image_folder", "--root", root).stdout == result.stdout
     assert "kept" not in run("check", "sketches").stdout

@@ -129,8 +129,8 @@ def _tell_where(console: Console, ref: DatasetRef, side: int, not_kept: str | No
     elif size := cache_bytes(ref, side):
         _print(
             console,
-            f"The cache has them at {side} pixels in {place} ({size_text(size)}), so that studies start "
-            f"at once; `{FAIRTRIAL} data cache` lists and removes what is there.",
+            f"The cache has them at {side} pixels in {place} ({size_text(size)}), so "
+            f"that studies start at once; `{FAIRTRIAL} data cache` lists and removes what is there.",
         )
 
 

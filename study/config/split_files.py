@@ -82,8 +82,8 @@ def parse_splits(
     if ":" in protocol and len(drawn) == 1 and len(splits[0].select) != len(drawn[0].select):
         raise ValueError(
             f"{protocol} holds out {len(drawn[0].select)} classes, but split_file={name} holds out "
-            f"{len(splits[0].select)}; write {protocol.partition(':')[0]}, or give it a file of "
-            f"its own."
+            f"{len(splits[0].select)}; write {protocol.partition(':')[0]}, or use another "
+            f"file."
         )
     try:
         check_splits(splits, *halves, rule=divides.rule)

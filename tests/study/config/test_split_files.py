@@ -115,7 +115,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(
         (
             "k_fold",
             KFold(2, "shuffled", 0),
-            "k_fold has 2 splits here, but split_file=sketches-k_fold-4.json has 4; give it",
+            "k_fold has 2 splits here, but split_file=sketches-k_fold-4.json has 4; use another",
         ),
     ],
 )

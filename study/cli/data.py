@@ -130,7 +130,7 @@ def _tell_where(console: Console, ref: DatasetRef, side: int, not_kept: str | No
         _print(
             console,
             f"The cache has them at {side} pixels in {place} ({size_text(size)}), so "
-            f"that studies start at once; `{FAIRTRIAL} data cache` lists and removes what is there.",
+            f"studies start at once; `{FAIRTRIAL} data cache` lists and removes what is there.",
         )
 
 

@@ -22,8 +22,7 @@ from analysis.ranking.ranking import METRICS
 from analysis.ranking.summary import summarise
 from analysis.record.frames import StudyRows, of_dataset
 from analysis.record.ledger import LEDGER, has_begun
-from analysis.statistics import ROPE
-from analysis.tables.catalogue import Study, make_table
+from analysis.tables.catalogue import Study, make_table, rope_of
 from analysis.tables.ranking import compact_rankings
 from analysis.tables.table import Table
 from analysis.tables.terminal import as_text
@@ -134,8 +133,7 @@ class OpenedStudy:
     @cached_property
     def study(self) -> Study:
         """Return what tables and figures are made of."""
-        rope = self.rows.config.get("rope")
-        return Study(self.rows, rope=ROPE if rope is None else rope / 100)
+        return Study(self.rows, rope=rope_of(self.rows.config))
 
     def answer(self) -> Answer:
         """Return which loss has the highest score, and how sure that is."""

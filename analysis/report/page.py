@@ -15,8 +15,8 @@ from analysis.record.commands import resuming
 from analysis.record.frames import StudyRows
 from analysis.record.ledger import LedgerReader
 from analysis.record.state import StudyState
-from analysis.report.report import Draw, draw_in_turn, rope_of, write_report
-from analysis.tables.catalogue import Study
+from analysis.report.report import Draw, draw_in_turn, write_report
+from analysis.tables.catalogue import Study, rope_of
 from analysis.tracking import TrackingError, has_moved, keep_files, links_of, redact
 
 
@@ -41,11 +41,11 @@ def write_page(
 
     maps: also make what is computed from embeddings, which takes a while. draw_all: draws figures.
     """
-    study = Study(rows, rope=rope_of(config_yaml))
+    config = yaml.safe_load(config_yaml) or {}
+    study = Study(rows, rope=rope_of(config))
     readings = Counter(
         line.rule for line in StudyState(LedgerReader(folder).read()).test_readings()
     )
-    config = yaml.safe_load(config_yaml) or {}
     written = write_report(
         study,
         folder=folder,

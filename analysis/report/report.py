@@ -23,7 +23,6 @@ from analysis.report.render import render
 from analysis.report.sections import section_of
 from analysis.report.tables_shown import left_out
 from analysis.report.trial_data import trial_data, trials_of
-from analysis.statistics import ROPE
 from analysis.tables.beside import beside_table
 from analysis.tables.catalogue import OF_EMBEDDINGS, TABLES, Study, make_table
 from analysis.tables.decomposition import decomposition_table, long_decomposition
@@ -183,12 +182,6 @@ def _embeddings_kept(config_yaml: str) -> bool:
 def _by_rank(found: Sequence[Ranking]) -> list[str]:
     """Return all losses, those of the first ranking in its order."""
     return list(dict.fromkeys(row.loss for ranking in found for row in ranking.rows))
-
-
-def rope_of(config_yaml: str) -> float:
-    """Return the region of practical equivalence that the config asks for, as a share."""
-    config = yaml.safe_load(config_yaml) or {}
-    return float(config["rope"]) / 100 if "rope" in config else ROPE
 
 
 def _write_texts(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
@@ -88,6 +89,11 @@ class Study:
     def interval_notes(self) -> list[str]:
         """Return what the study's intervals contain, and what they do not."""
         return interval_notes(self.rows.finals, unit=unit_of(self.rows.trials))
+
+
+def rope_of(config: Mapping[str, Any]) -> float:
+    """Return the region of practical equivalence that a config asks for, as a share."""
+    return float(config["rope"]) / 100 if "rope" in config else ROPE
 
 
 @dataclass(frozen=True)

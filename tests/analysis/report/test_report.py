@@ -23,9 +23,9 @@ from analysis.record.kept_files import KEPT
 from analysis.record.ledger import Ledger
 from analysis.record.specs import SPECS, digest_of
 from analysis.record.trial_id import TrialId
-from analysis.report.report import rope_of, write_report
+from analysis.report.report import write_report
 from analysis.statistics import ROPE
-from analysis.tables.catalogue import Study
+from analysis.tables.catalogue import Study, rope_of
 from tests.support.events import epoch_done, study_started, trial_ended, trial_started
 from tests.support.synthetic_study import FOLDS, RATIO, everything, final, rows_of, spec
 from trainables.contract import QUERIES
@@ -451,5 +451,5 @@ def test_the_csv_holds_the_rankings_values(pages):
 
 
 def test_the_region_of_practical_equivalence_is_read_from_the_config_in_points():
-    assert rope_of("name: x\nrope: 2\n") == 0.02
-    assert rope_of("name: x\n") == rope_of("") == ROPE
+    assert rope_of({"name": "x", "rope": 2}) == 0.02
+    assert rope_of({"name": "x"}) == rope_of({}) == ROPE

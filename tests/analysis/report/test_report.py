@@ -335,9 +335,9 @@ def test_what_the_default_setup_learned_and_searched_stands_once_and_the_next_se
     assert 'panel-curves-default-triplet"' in first
     assert f'panel-curves-{FOLDS}-triplet"' in second
     assert made.count("The search with test feedback") == 1
-    assert "stands there" not in first
+    assert "is shown there" not in first
     assert (
-        f"is the same here as under sketches, tiny, 16 dimensions, {RATIO} and stands there."
+        f"is the same here as under sketches, tiny, 16 dimensions, {RATIO} and is shown there."
         in second
     )
     assert 'peeks">Recall@1*' in second  # its numbers still stand beside the others

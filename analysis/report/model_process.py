@@ -10,6 +10,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from analysis.record.commands import resuming
 from analysis.record.frames import read_record
 from analysis.record.trial_id import TrialId
 from analysis.report.page_process import PageProcess
@@ -54,7 +55,7 @@ def log_here(uri: str, folder: Path, which: Which, losses: Collection[str] | Non
             runs = [run for run in runs if TrialId.parse(run).cell.loss in losses]
         log_models(uri, rows, runs)
     except TrackingError as error:
-        return str(error)
+        return f"{error}; `{resuming(folder)}` makes them"
     return ""
 
 

@@ -72,7 +72,7 @@ def log_models(uri: str, rows: StudyRows, runs: Sequence[str]) -> dict[str, str]
         client = open_store(uri)
         experiment = client.get_experiment_by_name(rows.name)
         if experiment is None:
-            raise LookupError(f"it has no study '{rows.name}'; resuming the study makes it")
+            raise LookupError(f"it has no study '{rows.name}'")
         number = str(experiment.experiment_id)
         known = _logged(client, number)
         for run in [run for run in runs if run not in known]:

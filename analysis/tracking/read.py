@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from analysis.tracking.store import (
     open_store,
     redact,
 )
-from analysis.tracking.stored_studies import studies
+from analysis.tracking.stored_studies import studies, trial_runs
 from analysis.tracking.write import ENDED, SPEC, STARTED
 from search_spaces import near_name
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-PAGE = 1000  # runs of one call
 AT_ONCE = 8  # calls to the store
 BEST, AUDIT = "select/best", "audit/"
 
@@ -61,17 +60,6 @@ def read_mlflow(uri: str, study: str) -> StudyRows:
         )
     except Exception as error:
         raise TrackingError(f"MLflow at {redact(uri)} cannot be read: {one_line(error)}") from error
-
-
-def trial_runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
-    """Yield the runs of all trials."""
-    token: str | None = None
-    while token is None or token:
-        page = client.search_runs(
-            [experiment], "tags.kind = 'trial'", max_results=PAGE, page_token=token
-        )
-        yield from page
-        token = page.token or ""
 
 
 def _trial(client: MlflowClient, run: Run) -> TrialState:

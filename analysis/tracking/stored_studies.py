@@ -19,7 +19,10 @@ from analysis.tracking.store import (
 )
 
 if TYPE_CHECKING:
-    from mlflow.entities import Experiment
+    from mlflow.entities import Experiment, Run
+    from mlflow.tracking import MlflowClient
+
+PAGE = 1000  # runs of one call
 
 
 def studies(uri: str) -> list[str]:
@@ -95,3 +98,14 @@ def _one_sentence(uri: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise TrackingError(f"MLflow at {redact(uri)} cannot be used: {one_line(error)}") from error
+
+
+def trial_runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
+    """Yield the runs of all trials."""
+    token: str | None = None
+    while token is None or token:
+        page = client.search_runs(
+            [experiment], "tags.kind = 'trial'", max_results=PAGE, page_token=token
+        )
+        yield from page
+        token = page.token or ""

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from analysis.record.commands import resuming
 from analysis.tracking.experiment import KIND, NOTE, QUESTION, SOURCE, SOURCE_TYPE
-from analysis.tracking.read import trial_runs
 from analysis.tracking.store import TrackingError, is_missing, one_line, open_store, redact
+from analysis.tracking.stored_studies import trial_runs
 from analysis.tracking.write import KEY
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tests.support import ROOT
 SCRIPTS = ROOT / "study" / "scripts"
 
 
-class Reached(Exception):
+class Reached(BaseException):
     """The study would begin now."""
 
 

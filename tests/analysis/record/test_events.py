@@ -23,6 +23,7 @@ EXAMPLES = [
     events.TestRead(trial=str(FINAL), reads=[("2", "selected-on-validation")]),
     trial_ended(FINAL, nodes=["a"], error="no"),
     events.CheckpointAudited(trial=str(FINAL), metrics={"audit/recall_at_1": 0.1}),
+    events.TrialStalled(trial=str(FINAL), seconds=300.5),
     events.StudyStopping(),
     events.StudyFinished(),
     events.LedgerRepaired(lines=3, reads=[("a/b-1/c/d", "final-1", 1, "8", "best-on-test")]),

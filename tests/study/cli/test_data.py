@@ -274,7 +274,7 @@ def test_check_says_that_pixels_could_not_be_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("FAIRTRIAL_DATA", str(tmp_path / "file" / "data"))
     result = run("check", "image_folder", "--root", trees.folders(tmp_path / "p", list("abcd")))
     assert result.exit_code == 0
-    assert "Every image is good.\nBut their pixels could not be kept in " in result.stdout
+    assert "Every image is good.\nBut their pixels could not be cached in " in result.stdout
     assert "(Not a directory)." in result.stdout
 
 

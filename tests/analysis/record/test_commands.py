@@ -1,6 +1,6 @@
 """A command that a message says to type names the folder of its study."""
 
-from study.errors import command
+from analysis.record.commands import command
 
 
 def test_a_folder_is_named_unless_it_is_the_usual_one() -> None:

@@ -32,12 +32,19 @@ def as_text(table: Table, width: int = WIDEST) -> str:
 
 def print_table(console: Console, table: Table) -> None:
     """Print the table with the lines above it and its notes."""
-    shown = table.for_readers()
+    shown, width = table.for_readers(), console.width
     console.print(Text(shown.title, style="bold"))
     for line in shown.above:
         console.print(Text(line))
     console.print()
-    console.print(_fitting(console, shown) if shown.rows else "Nothing to show yet.")
+    if shown.rows:
+        grid = _fitting(console, shown)
+        # Where even the shortest form is too wide, lines run on: a number that is cut off misleads.
+        console.width = max(console.width, _needed(console, grid))
+        console.print(grid)
+        console.width = width
+    else:
+        console.print("Nothing to show yet.")
     if shown.notes:
         console.print()
     for note in shown.notes:
@@ -46,13 +53,17 @@ def print_table(console: Console, table: Table) -> None:
 
 def _fitting(console: Console, table: Table) -> Grid:
     """Break texts into lines until the table fits, then leave out intervals."""
-    widest = console.options.update(width=WIDEST)  # else rich measures what it would cut off
     for interval in (True, False):
         for width in TEXT_WIDTHS:
             grid = _grid(table, width, interval=interval, roomy=console.width >= ROOMY)
-            if console.measure(grid, options=widest).maximum <= console.width:
+            if _needed(console, grid) <= console.width:
                 return grid
     return grid
+
+
+def _needed(console: Console, grid: Grid) -> int:
+    """Return the columns that a grid needs; in fewer, rich would cut it off."""
+    return console.measure(grid, options=console.options.update(width=WIDEST)).maximum
 
 
 def _grid(table: Table, width: int, *, interval: bool, roomy: bool) -> Grid:

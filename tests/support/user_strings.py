@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -11,8 +12,13 @@ PAGES = ("README.md", "docs/*.md", "analysis/report/templates/*.jinja")
 SENTENCE = 3  # words; shorter strings are names, keys and units
 
 
-def user_strings() -> Iterator[tuple[str, str]]:
-    """Yield where each string is and what it says: of running code, of verbs' help, of pages."""
+@cache
+def user_strings() -> tuple[tuple[str, str], ...]:
+    """Return where each string is and what it says: of running code, of verbs' help, of pages."""
+    return tuple(_strings())
+
+
+def _strings() -> Iterator[tuple[str, str]]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             tree = ast.parse(path.read_text())

@@ -93,6 +93,7 @@ def test_a_plain_map_is_as_good_as_that_of_opentsne():
     assert cost(joint, ours) == pytest.approx(cost(joint, theirs), abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_yoke_brings_maps_together_and_a_large_one_makes_them_one():
     both = [unit_vectors(5, 20, seed=seed)[0] for seed in (0, 3)]
     apart, near, one = (
@@ -106,6 +107,7 @@ def test_the_yoke_brings_maps_together_and_a_large_one_makes_them_one():
     assert costs[0] < costs[1]  # each keeps more of its own shape
 
 
+@pytest.mark.slow
 def test_where_a_yoked_descent_ends_the_whole_cost_is_flat():
     joint = [Affinities.of(affinities(unit_vectors(4, 10, seed=seed)[0], 5)) for seed in (0, 1)]
     start = torch.randn(40, 2, generator=torch.Generator().manual_seed(0)) * 1e-4

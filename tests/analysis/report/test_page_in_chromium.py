@@ -89,6 +89,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )[0]
 
 
+@pytest.mark.slow
 def test_every_tab_is_reached_by_click_by_key_and_by_address(page: Path) -> None:
     script = f"""{SHOWN}
     const seen = {{ first: shown(), clicked: [], keys: [], roles: [] }};
@@ -117,6 +118,7 @@ def test_every_tab_is_reached_by_click_by_key_and_by_address(page: Path) -> None
     assert found["inner"] == ["panel-tables"]
 
 
+@pytest.mark.slow
 def test_the_trial_table_sorts_filters_and_opens_a_trial(page: Path) -> None:
     script = f"""{SHOWN}{POINTER}
     const all = (name) => [...document.querySelectorAll(`table.trials ${{name}}`)];
@@ -206,6 +208,7 @@ def test_a_dot_shows_its_setting_and_a_click_opens_its_trial_with_a_drawn_curve(
     assert opened["ink"] > 100, "pixels of the curve"
 
 
+@pytest.mark.slow
 def test_lines_show_and_open_their_trials_too(page: Path) -> None:
     """The learning curves, and parallel coordinates."""
     script = f"""{POINTER}
@@ -229,6 +232,7 @@ def test_lines_show_and_open_their_trials_too(page: Path) -> None:
     assert found["name"].startswith("triplet · ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [500, 1280])
 def test_nothing_is_wider_than_the_window_and_tables_sort_and_figures_enlarge(
     page: Path, width: int
@@ -263,6 +267,7 @@ def test_nothing_is_wider_than_the_window_and_tables_sort_and_figures_enlarge(
     assert found["small"]
 
 
+@pytest.mark.slow
 def test_the_page_is_dark_where_its_reader_is_and_can_be_switched(page: Path) -> None:
     script = """
     const light = () => getComputedStyle(document.documentElement).backgroundColor;
@@ -276,6 +281,7 @@ def test_the_page_is_dark_where_its_reader_is_and_can_be_switched(page: Path) ->
     assert dark["at_first"] == light["then"] == ["rgb(21, 24, 27)", "#e4e6e8"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["on paper", "without a script"])
 def test_everything_is_shown_on_paper_and_without_a_script(page: Path, how: str) -> None:
     text = page.read_text(encoding="utf-8")

@@ -24,6 +24,7 @@ def started() -> PageProcess:
     return found
 
 
+@pytest.mark.slow
 def test_the_page_of_another_process_is_the_same_to_the_last_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from analysis.tables.catalogue import Study, make_table
 from analysis.tables.table import Column, Table
+from analysis.tables.terminal import as_text
 from analysis.tables.writers import as_csv, as_html, as_json, as_latex, as_markdown, lines_of
 from tests.support.synthetic_study import CLASSES, HONEST, PEEKS, RATIO, SyntheticTrial, rows_of
 
@@ -149,3 +150,10 @@ def test_a_text_that_a_spreadsheet_would_compute_is_only_text(start: str) -> Non
     text = f"{start}HYPERLINK(1)"
     made = Table("t", "T", (Column("loss"), Column("n", form="number")), ({"loss": text, "n": -1},))
     assert list(csv.reader(StringIO(as_csv(made))))[1] == [f"'{text}", "-1"]
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_in_a_narrow_window_lines_run_on_and_nothing_is_cut_off(width: int) -> None:
+    text = as_text(make_table("ranking", random_study(0, 4, 2)), width)
+    assert "…" not in text
+    assert all(loss in text for loss in LOSSES)

@@ -68,8 +68,6 @@ def test_a_study_that_mlflow_does_not_have_is_one_sentence(config: MakeConfig) -
     study = config(losses=["triplet"], protocols=["fixed_validation"], name="one")
     write(study)
     said = log_here(tracking_uri(study), Path(study.studies, "one"), "best")
-    assert (
-        "does not have all networks: it has no study 'one'; `fairtrial run one --resume --set studies="
-        in said
-    )
+    assert "does not have all networks: it has no study 'one'; `fairtrial run one" in said
+    assert "--resume --set studies=" in said
     assert log_here(tracking_uri(study), Path(study.studies, "none"), "none") == ""

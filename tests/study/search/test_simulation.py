@@ -236,6 +236,7 @@ def best_of_each(config: StudyConfig) -> Iterator[tuple[bool, float]]:
         yield best.epoch < config.epochs, score - max(step.score for _, step in tried)
 
 
+@pytest.mark.slow
 def test_the_best_setting_is_seldom_stopped_and_then_another_is_nearly_as_good() -> None:
     """Three quarters of all trials are stopped. With a grace of 1 the best one would be among them
     in two cells of five.

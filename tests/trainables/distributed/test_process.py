@@ -54,6 +54,7 @@ release_memory()
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_trained_ends_without_a_word():
     done = subprocess.run(
         [sys.executable, "-c", TRAINED], capture_output=True, text=True, check=True

@@ -115,7 +115,9 @@ def usages(group: Group) -> list[dict[str, int]]:
     return group._do("usage")
 
 
-@pytest.mark.parametrize("loss", ["contrastive", "proxy_anchor"])
+@pytest.mark.parametrize(
+    "loss", ["contrastive", pytest.param("proxy_anchor", marks=pytest.mark.slow)]
+)
 def test_two_workers_give_the_curve_of_one(group: Group, loss: str, tmp_path: Path) -> None:
     spec = final(loss, epochs=5, steps_per_epoch=6)
     alone = Worker()

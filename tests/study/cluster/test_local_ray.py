@@ -11,6 +11,7 @@ import pytest
 
 from study.cluster import local_ray as module
 from study.cluster.local_ray import STARTS, prepare_environment, start_ray
+from tests.support.waiting import await_that
 
 
 @pytest.fixture
@@ -30,9 +31,10 @@ class LateAgents:
         self.left: list[subprocess.Popen[bytes]] = []
 
     def __call__(self) -> str:
-        self.left.append(
-            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "raylet"])
-        )
+        words = [sys.executable, "-c", "import time; time.sleep(600)", "raylet"]
+        self.left.append(process := subprocess.Popen(words))
+        # A process that has just begun has no command line yet; Ray's live for seconds by then.
+        await_that(lambda: "raylet" in psutil.Process(process.pid).cmdline())
         if len(self.left) < 3:
             raise Exception("The current node timed out during startup.")
         return "up"
